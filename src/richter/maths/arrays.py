@@ -1,0 +1,96 @@
+"""What every closed form needs: the array library at hand, and forms that neither cancel nor overflow."""
+
+from __future__ import annotations
+
+import types
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Array: TypeAlias = Any
+"""A numpy, jax or torch array (array-API standard)."""
+
+HUGE = 1e300  # stands for t = ∞ where ∞ itself would give 0·∞
+
+
+def namespace(*arrays: Array) -> Any:
+    """The array library of the arguments; Python numbers follow the others."""
+    if all(isinstance(a, (np.ndarray, np.generic, float, int)) for a in arrays):
+        return np
+    from array_api_compat import array_namespace
+
+    return array_namespace(*(a for a in arrays if not isinstance(a, (float, int))))
+
+
+def alike(*arrays: Array) -> tuple[Any, list[Array]]:
+    """The library of the arguments, and all of them as floating arrays of it."""
+    xp = namespace(*arrays)
+    if isinstance(xp, types.ModuleType) and xp is np:
+        return np, [np.asarray(a, dtype=np.float64) for a in arrays]
+    like = next(a for a in arrays if not isinstance(a, (float, int, np.ndarray)))
+    device = getattr(like, "device", None)
+    place = {"device": device} if device is not None and not callable(device) else {}
+    dtypes = [a.dtype for a in arrays if hasattr(a, "dtype") and not isinstance(a, np.ndarray)]
+    dtype = xp.result_type(*dtypes)
+    made = [
+        a if hasattr(a, "dtype") and not isinstance(a, np.ndarray) else xp.asarray(a, dtype=dtype, **place)
+        for a in arrays
+    ]
+    return xp, made
+
+
+def possible(mask: Array) -> bool:
+    """Whether any entry is true; under a tracing compiler, where that is unknown, yes."""
+    try:
+        return bool(mask.any())
+    except Exception as problem:
+        if type(problem).__module__.startswith("jax"):
+            return True
+        raise
+
+
+def finite_time(xp: Any, t: Array) -> Array:
+    """Times with ∞ replaced by a number that is as good as infinite and multiplies 0 to 0."""
+    return xp.where(t > HUGE, HUGE, t)
+
+
+def integral_of_decay(xp: Any, rate: Array, t: Array, t_finite: Array | None = None) -> Array:
+    r"""$\int_0^t e^{-rs}\,ds = (1-e^{-rt})/r$ for rate r ≥ 0, which is t at r = 0.
+
+    Differentiable through r = 0, where the two-sided derivative is $-t^2/2$.
+    """
+    t_finite = finite_time(xp, t) if t_finite is None else t_finite
+    if xp is np:
+        still = rate == 0
+        if not still.any():
+            return np.expm1(-rate * t) / -rate
+        moving = np.expm1(-np.where(still, 1.0, rate) * t) / -np.where(still, 1.0, rate)
+        return np.where(still, t_finite, moving)
+    x = rate * t_finite
+    small = xp.abs(x) < 1e-2
+    safe_rate = xp.where(small, xp.ones_like(x), rate + xp.zeros_like(x))
+    series = t_finite * decay_series(xp.where(small, x, xp.zeros_like(x)))
+    return xp.where(small, series, -xp.expm1(-safe_rate * t) / safe_rate)
+
+
+def decay_series(x: Array) -> Array:
+    """(1 − e^{−x})/x for |x| ≤ 1e-2, to machine precision."""
+    return 1 - x / 2 * (1 - x / 3 * (1 - x / 4 * (1 - x / 5 * (1 - x / 6 * (1 - x / 7)))))
+
+
+def norm(xp: Any, vector: Array) -> Array:
+    """Euclidean norm over the first axis, with gradient 0 at 0."""
+    square = xp.sum(vector * vector, axis=0)
+    if xp is np:
+        return np.sqrt(square)
+    positive = square > 0
+    return xp.where(positive, xp.sqrt(xp.where(positive, square, xp.ones_like(square))), square)
+
+
+def plus_and_minus(xp: Any, root: Array, h: Array, square: Array) -> tuple[Array, Array]:
+    r"""$(R+h, R-h)$ for $R=\sqrt{h^2+s}$, $s\ge0$, the smaller one as $s/(R+|h|)$."""
+    large = root + xp.abs(h)
+    positive = large > 0
+    small = xp.where(positive, square / xp.where(positive, large, xp.ones_like(large)), large)
+    up = h >= 0
+    return xp.where(up, large, small), xp.where(up, small, large)

@@ -1,0 +1,205 @@
+r"""The two layers of f = s Σ uᵢvᵢ in time, from their growth factor; frozen layers included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+from richter.maths.arrays import Array, alike, integral_of_decay, possible
+from richter.maths.growth import Growth, GrowthRates, growth, growth_rates
+from richter.refs import NAM24, XU24, implements
+
+Thunks = dict[str, Callable[[], Array]]
+
+PAIR_OUTPUTS = (
+    "u_change", "v_change", "meeting", "residual", "u_square", "v_square", "alignment",
+    "kernel", "kernel_change", "growth", "p", "q",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LayerPair:
+    r"""Two layers that meet in one output: the problem and its sums over neurons, once per start.
+
+    The flow is $\dot u=-\eta_u\,g\,s\,v\,(f-y)$, $\dot v=-\eta_v\,g\,s\,u\,(f-y)$, $f=s\sum uv$.
+    """
+
+    xp: Any
+    u0: Array  # (neuron, …)
+    v0: Array
+    eta_u: Array
+    eta_v: Array
+    scale: Array  # s
+    target: Array  # y
+    clock: Array  # g
+    frozen: Array
+    root_u: Array  # û = root_u · u
+    root_v: Array
+    rates: GrowthRates
+    lead: Array  # p(0) where α rises, q(0) where it falls
+    u_square: Array  # ‖û‖², and so on
+    v_square: Array
+    lead_square: Array
+    lead_u: Array
+    lead_v: Array
+    meeting: Array  # Σ uv at the start
+
+
+@implements(
+    XU24["Eq. 4"].misprint(
+        printed="ρ = √(1/d₀ Σ_{i=0} x_i²) in the definition of p and q",
+        right="ρ = √(Σ_{j=1} x_j²): the sum, as the proof (Eqs 21–24) uses it",
+        how="DOP853: the mean misses by 8e-3",
+    ),
+    NAM24["Eq. 6.13"],
+)
+def layer_pair(
+    u0: Array,
+    v0: Array,
+    target: Array,
+    scale: Array = 1.0,
+    clock: Array = 1.0,
+    eta_u: Array = 1.0,
+    eta_v: Array = 1.0,
+) -> LayerPair:
+    """Prepare the problem; neurons are the first axis of `u0` and `v0`."""
+    xp, (u0, v0, target, scale, clock, eta_u, eta_v) = alike(u0, v0, target, scale, clock, eta_u, eta_v)
+    frozen = (eta_u == 0) | (eta_v == 0)
+    if possible(frozen):  # solved apart; rates 1 only keep the numbers finite there
+        root_u, root_v = xp.sqrt(xp.where(frozen, 1.0, eta_v)), xp.sqrt(xp.where(frozen, 1.0, eta_u))
+    else:
+        root_u, root_v = xp.sqrt(eta_v), xp.sqrt(eta_u)
+    u, v = root_u * u0, root_v * v0
+    p, q = (v + u) / 2, (v - u) / 2
+    total = lambda x, y: xp.sum(x * y, axis=0)
+    meeting = total(u0, v0)
+    weight = scale * scale * root_u * root_v
+    rates = growth_rates(
+        scale * scale * total(p, p), scale * scale * total(q, q), scale * root_u * root_v * target,
+        weight * meeting,
+    )  # fmt: skip
+    lead = xp.where(rates.pull >= 0, p, q)
+    return LayerPair(
+        xp, u0, v0, eta_u, eta_v, scale, target, clock, frozen, root_u, root_v, rates, lead,
+        total(u, u), total(v, v), total(lead, lead), total(lead, u), total(lead, v), meeting,
+    )  # fmt: skip
+
+
+def solve_pair(pair: LayerPair, t: Array, only: Collection[str] = PAIR_OUTPUTS) -> dict[str, Array]:
+    r"""The pair at times t ≥ 0, ∞ included: what the layers moved, their meeting Σuv, their squares.
+
+    `kernel` is $s^2(\eta_u\|v\|^2+\eta_v\|u\|^2)$, `kernel_change` its relative change, `residual` f − y.
+
+    >>> import numpy as np
+    >>> pair = layer_pair(np.array([0.1, -0.2]), np.array([0.1, 0.3]), 1.0)
+    >>> end = solve_pair(pair, np.inf, only=("meeting", "residual"))
+    >>> end["meeting"].round(12).item(), abs(end["residual"].item())
+    (1.0, 0.0)
+    """
+    xp = pair.xp
+    t = t if hasattr(t, "dtype") else xp.asarray(t, dtype=pair.rates.root.dtype)
+    wanted = [name for name in PAIR_OUTPUTS if name in set(only)]
+    moving = _both_layers(pair, growth(pair.rates, pair.clock * t))
+    if not possible(pair.frozen):
+        return {name: moving[name]() for name in wanted}
+    still = _one_layer(pair, t)
+    return {name: xp.where(pair.frozen, still[name](), moving[name]()) for name in wanted}
+
+
+@implements(
+    XU24["Eq. 11"],
+    XU24["Sec. 3.3"],
+    XU24["Sec. 3.1"].misprint(
+        printed="w_ij(t) = w_ij(0) + (p_i(t) − p_i(0) + q_i(t) − q_i(0)) x_j/(√η_w ρ)",
+        right="x_j/(√η_u ρ)",
+        how="DOP853: 2e-2 as printed",
+    ),
+    XU24["Eq. 10"].misprint(
+        printed="K(x,x') = γ² x^T(η_w W^T W + η_u‖u‖²I) x'",
+        right="K(x,x') = γ² x^T(η_u W^T W + η_w‖u‖²I) x': the rates are swapped",
+        how="df/dt = −2K(f − y): −0.24279 flow and corrected, −0.597 as printed",
+    ),
+    NAM24["Eq. 6.10"],
+    NAM24["Eq. 6.11"],
+)
+def _both_layers(m: LayerPair, g: Growth) -> Thunks:
+    r"""If α rises, $\hat u=\hat u_0\alpha^{-1/2}+p_0(\alpha-1)/\sqrt\alpha$; if it falls, the same with q₀, √α."""
+    xp, r = m.xp, m.rates
+    rises = r.pull >= 0
+    sign = xp.where(rises, 1.0, -1.0)
+    # 0 stays 0: where the leading combination vanishes the stretch may be infinite.
+    push = xp.where(m.lead_square > 0, g.stretch, 0.0)
+    s, moved = g.shrink, g.shrink_less_one
+    some_p, some_q = r.p > 0, r.q > 0
+    grown = xp.where(some_p, r.p * xp.where(some_p, g.factor, 1.0), 0.0)
+    fallen = xp.where(some_q, r.q / xp.where(some_q, g.factor, 1.0), 0.0)
+    square = lambda start, along: push * push * m.lead_square + s * s * start + 2 * push * s * along
+    u_square = lambda: square(m.u_square, m.lead_u) / m.root_u**2
+    v_square = lambda: square(m.v_square, sign * m.lead_v) / m.root_v**2
+    meeting = lambda: g.left * m.meeting + g.done * (m.target / m.scale)
+
+    def kernel_change() -> Array:
+        # (α − 1)(A − B/α)/(A + B); for α near 1 the bracket is the start's A − B and what it gained.
+        small = xp.abs(g.less_one) < 0.5
+        less_one = xp.where(small, g.less_one, 0.0)
+        bracket = xp.where(
+            rises, r.start - r.q * moved * (1 + s), (r.start + r.p * less_one) / (1 + less_one)
+        )
+        change = xp.where(small, less_one * bracket, (grown - r.p) + (fallen - r.q))
+        weight = r.p + r.q
+        return xp.where(weight > 0, xp.abs(change), xp.nan) / xp.where(weight > 0, weight, 1.0)
+
+    return {
+        "u_change": lambda: (moved * (m.root_u * m.u0) + push * m.lead) / m.root_u,
+        "v_change": lambda: (moved * (m.root_v * m.v0) + sign * push * m.lead) / m.root_v,
+        "meeting": meeting,
+        "residual": lambda: g.left * (m.scale * m.meeting - m.target),
+        "u_square": u_square,
+        "v_square": v_square,
+        "alignment": lambda: _cosine(xp, meeting(), u_square(), v_square()),
+        "kernel": lambda: 2 * (grown + fallen),
+        "kernel_change": kernel_change,
+        "growth": lambda: g.factor,
+        "p": lambda: (m.root_v * m.v0 + m.root_u * m.u0) / 2 * xp.where(rises, s + push, s),
+        "q": lambda: (m.root_v * m.v0 - m.root_u * m.u0) / 2 * xp.where(rises, s, s - push),
+    }
+
+
+def _one_layer(m: LayerPair, t: Array) -> Thunks:
+    """A frozen layer (rate 0): linear regression in the other one; the kernel never changes."""
+    xp = m.xp
+    # Only one of the two rates is not 0 here.
+    eta_u, eta_v = xp.where(m.eta_v == 0, m.eta_u, 0.0), xp.where(m.eta_u == 0, m.eta_v, 0.0)
+    u_square, v_square = xp.sum(m.u0 * m.u0, axis=0), xp.sum(m.v0 * m.v0, axis=0)
+    speed = m.scale * m.scale * (eta_u * v_square + eta_v * u_square)
+    lasting = integral_of_decay(xp, m.clock * speed, t) * m.clock
+    done = speed * lasting
+    left = xp.where(speed > 0, xp.exp(-m.clock * xp.where(speed > 0, speed, 1.0) * t), 1.0)
+    drive = -lasting * m.scale * (m.scale * m.meeting - m.target)
+    u_change, v_change = (eta_u * drive) * m.v0, (eta_v * drive) * m.u0
+    u_now = u_square + (eta_u * drive) * (2 * m.meeting + eta_u * drive * v_square)
+    v_now = v_square + (eta_v * drive) * (2 * m.meeting + eta_v * drive * u_square)
+    meeting = left * m.meeting + done * (m.target / m.scale)
+    nothing = 0 * drive
+    fixed = lambda sign: (xp.sqrt(m.eta_u) * m.v0 + sign * xp.sqrt(m.eta_v) * m.u0) / 2 + nothing
+    return {
+        "u_change": lambda: u_change,
+        "v_change": lambda: v_change,
+        "meeting": lambda: meeting,
+        "residual": lambda: left * (m.scale * m.meeting - m.target),
+        "u_square": lambda: u_now,
+        "v_square": lambda: v_now,
+        "alignment": lambda: _cosine(xp, meeting, u_now, v_now),
+        "kernel": lambda: speed + nothing,
+        "kernel_change": lambda: xp.where(speed > 0, 0.0, xp.nan) + nothing,
+        "growth": lambda: 1 + nothing,
+        "p": lambda: fixed(+1.0),
+        "q": lambda: fixed(-1.0),
+    }
+
+
+def _cosine(xp: Any, meeting: Array, u_square: Array, v_square: Array) -> Array:
+    exists = (u_square > 0) & (v_square > 0)
+    length = xp.sqrt(xp.where(exists, u_square, 1.0)) * xp.sqrt(xp.where(exists, v_square, 1.0))
+    return xp.where(exists, meeting, xp.nan) / length
