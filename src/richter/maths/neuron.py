@@ -35,6 +35,7 @@ from richter.refs import KUN24, implements
 
 NEURON_OUTPUTS = (
     "a", "w", "beta", "mu", "phi", "residual", "loss", "kernel", "kernel_distance",
+    "kernel_change",
 )  # fmt: skip
 
 
@@ -73,9 +74,7 @@ def neuron_flow(
 
 
 @implements(KUN24["Eq. 33"])
-def basin_margin(
-    a0: Array, w0: Array, beta_star: Array, eta_a: Array = 1.0, eta_w: Array = 1.0
-) -> Array:
+def basin_margin(a0: Array, w0: Array, beta_star: Array, eta_a: Array = 1.0, eta_w: Array = 1.0) -> Array:
     r"""$\eta_aw_0\!\cdot\!\beta_*+\tfrac{a_0}2(\delta+\sqrt{\delta^2+4\eta_a\eta_w\|\beta_*\|^2})$, any δ and rates.
 
     Positive: the start ends on the branch a > 0; negative: on a < 0; 0: on the saddle. For δ ≥ 0 its sign is
@@ -213,14 +212,14 @@ def neuron_path(modes: NeuronModes, t: Array, only: Collection[str] = NEURON_OUT
         out["w"] = ((decay * scale) * m.w0 + (rotation * scale) * m.direction) / m.root_w
     if "kernel" in wanted:
         out["kernel"] = neuron_kernel(a, out["w"] * m.root_w)
-    if wanted & {"mu", "phi", "kernel_distance"}:
+    if wanted & {"mu", "phi", "kernel_distance", "kernel_change"}:
         along = F * (m.sin * m.y_plus) + start * m.along
         square = along * along + (decay * decay) * m.across_square
         if "mu" in wanted:
             out["mu"] = a * xp.sqrt(square) * scale / (m.root_a * m.root_w)
         if "phi" in wanted:
             out["phi"] = xp.where(square > 0, along, xp.nan) / xp.sqrt(xp.where(square > 0, square, 1.0))
-        if "kernel_distance" in wanted:
+        if wanted & {"kernel_distance", "kernel_change"}:
             excess = big + tail - F if not possible(m.separatrix) else mass - 1
             # The change of η_w a² for δ < 0, of η_a‖w‖² for δ ≥ 0: they are equal, the other one cancels.
             gap = (
@@ -228,12 +227,16 @@ def neuron_path(modes: NeuronModes, t: Array, only: Collection[str] = NEURON_OUT
                 + xp.expm1(-2 * rt) * xp.where(up, m.across_square, 0.0)
                 - xp.where(up, m.w0_square, m.a0 * m.a0) * excess
             )
-            if possible(m.separatrix):
-                gap = xp.where(m.separatrix, up_a * up_a - m.a0 * m.a0 * mass, gap)
-            out["kernel_distance"] = _distance(
+            # Where the state has shrunk or is still tiny, m ≪ 1, the plain difference is the accurate one.
+            shrunk = (mass < 0.5) | m.separatrix
+            if possible(shrunk):
+                gap = xp.where(shrunk, up_a * up_a - m.a0 * m.a0 * mass, gap)
+            out["kernel_distance"], change = _movement(
                 m, a * a, square / mass, gap / mass, m.across_square * rotation * rotation / mass,
                 (m.along * along + decay * m.across_square) ** 2 / mass,
             )  # fmt: skip
+            if "kernel_change" in wanted:
+                out["kernel_change"] = change()
     if wanted & {"residual", "loss"}:
         short = ((m.a0 * m.along - m.target_norm) * weight - m.target_norm * tail) / mass
         if "residual" in wanted:
@@ -247,24 +250,45 @@ def neuron_path(modes: NeuronModes, t: Array, only: Collection[str] = NEURON_OUT
     return {name: value for name, value in out.items() if name in wanted}
 
 
-def _distance(m: NeuronModes, n1: Array, n2: Array, gap: Array, turned: Array, met: Array) -> Array:
-    """S(0, t) from η_w a² (m1, n1), η_a‖w‖² (m2, n2), the change of the former, and the turning of w.
+@implements(KUN24["Sec. 1"])
+def _movement(
+    m: NeuronModes, n1: Array, n2: Array, gap: Array, turned: Array, met: Array
+) -> tuple[Array, Callable[[], Array]]:
+    r"""$S(0,t)=1-\cos(K_0,K_t)$ and $\|K_t-K_0\|/\|K_0\|$, no difference of near-equal numbers in either.
 
-    `turned` is m2 n2 sin², `met` is m2 n2 cos²; the kernels are divided by their traces' scale first.
+    Args:
+        m: the start.
+        n1: $\eta_wa^2$ at t; $m_1$ at the start.
+        n2: $\eta_a\|w\|^2$ at t; $m_2$ at the start.
+        gap: $n_1-m_1=n_2-m_2$.
+        turned: $m_2n_2\sin^2$ of the angle by which w has turned.
+        met: $m_2n_2\cos^2$ of it.
     """
     xp, d = m.xp, float(m.size)
     m1, m2 = m.a0 * m.a0, m.w0_square
     before, after = m1 + m2, n1 + n2
     exists = (before > 0) & (after > 0)
     one = xp.ones_like(after)
-    inverse = 1 / xp.where(exists, before * after, one)
-    mixed = d * m1 * n1 + m1 * n2 + m2 * n1
-    overlap = (mixed + met) * inverse
-    size0 = xp.sqrt(d * m1 * m1 + 2 * m1 * m2 + m2 * m2)
-    size = size0 * xp.sqrt(d * n1 * n1 + 2 * n1 * n2 + n2 * n2) * inverse
+    # Both kernels in units of their scale, so that no product of four small numbers underflows.
+    per_before, per_after = 1 / xp.where(before > 0, before, one), 1 / xp.where(exists, after, one)
+    inverse = per_before * per_after
+    mixed = (d * m1 * n1 + m1 * n2 + m2 * n1) * inverse
+    turned, met = turned * inverse, met * inverse
+    size0 = xp.sqrt(d * m1 * m1 + 2 * m1 * m2 + m2 * m2) * per_before
+    size = xp.sqrt(d * n1 * n1 + 2 * n1 * n2 + n2 * n2) * per_after
+    both = size0 * size
     moved = gap * (m.delta * inverse)
-    numerator = (d - 1) * moved * moved + (turned * inverse) * (2 * (mixed + met) + turned) * inverse
-    return xp.where(exists, numerator / xp.where(exists, size * (size + overlap), one), xp.nan)
+    numerator = (d - 1) * moved * moved + turned * (2 * (mixed + met) + turned)
+    distance = xp.where(exists, numerator / xp.where(exists, both * (both + mixed + met), one), xp.nan)
+
+    def change() -> Array:
+        ratio = xp.where(before > 0, after, 1.0) * per_before * size / xp.where(before > 0, size0, 1.0)
+        grown = gap * per_before * ((d + 1) * (m1 + n1) + 2 * (m2 + n2)) * per_before
+        grown = grown / (size0 * size0 * (1 + ratio))
+        turn = xp.where(exists, distance, 0.0)
+        return xp.where(before > 0, xp.sqrt(grown * grown + 2 * ratio * turn), xp.nan)
+
+    return distance, change
 
 
 def frozen_neuron_path(
@@ -290,9 +314,10 @@ def frozen_neuron_path(
     slope = xp.sum(w0 * beta_star, axis=0) - a0 * w_square
     a = a0 + time_a * slope
     w = w0 + (time_w * a0) * (beta_star - a0 * w0)
-    residual = xp.exp(-eta_w * a0 * a0 * xp.where(eta_w * a0 == 0, finite_time(xp, t), t)) * (
-        a0 * w0 - beta_star
-    ) + time_a * slope * w0
+    residual = (
+        xp.exp(-eta_w * a0 * a0 * xp.where(eta_w * a0 == 0, finite_time(xp, t), t)) * (a0 * w0 - beta_star)
+        + time_a * slope * w0
+    )
     size = norm(xp, w)
     target = xp.sqrt(xp.sum(beta_star * beta_star, axis=0))
     along = xp.sum(w * beta_star, axis=0)
@@ -307,6 +332,7 @@ def frozen_neuron_path(
         "loss": lambda: xp.sum(residual * residual, axis=0) / 2,
         "kernel": lambda: neuron_kernel(a0 + 0 * a, w0 + 0 * w, eta_a, eta_w),
         "kernel_distance": lambda: xp.where(moving, 0.0, xp.nan) + 0 * a,
+        "kernel_change": lambda: xp.where(moving, 0.0, xp.nan) + 0 * a,
     }
     return {name: make() for name, make in made.items() if name in wanted}
 

@@ -14,7 +14,7 @@ Thunks = dict[str, Callable[[], Array]]
 
 PAIR_OUTPUTS = (
     "u_change", "v_change", "meeting", "residual", "u_square", "v_square", "alignment",
-    "kernel", "kernel_change", "growth", "p", "q",
+    "kernel", "kernel_gain", "kernel_change", "growth", "p", "q",
 )  # fmt: skip
 
 
@@ -89,7 +89,8 @@ def layer_pair(
 def solve_pair(pair: LayerPair, t: Array, only: Collection[str] = PAIR_OUTPUTS) -> dict[str, Array]:
     r"""The pair at times t ≥ 0, ∞ included: what the layers moved, their meeting Σuv, their squares.
 
-    `kernel` is $s^2(\eta_u\|v\|^2+\eta_v\|u\|^2)$, `kernel_change` its relative change, `residual` f − y.
+    `kernel` is $s^2(\eta_u\|v\|^2+\eta_v\|u\|^2)$, `kernel_gain` and `kernel_change` its change and the size of
+    that relative to the start, `residual` f − y.
 
     >>> import numpy as np
     >>> pair = layer_pair(np.array([0.1, -0.2]), np.array([0.1, 0.3]), 1.0)
@@ -139,16 +140,14 @@ def _both_layers(m: LayerPair, g: Growth) -> Thunks:
     v_square = lambda: square(m.v_square, sign * m.lead_v) / m.root_v**2
     meeting = lambda: g.left * m.meeting + g.done * (m.target / m.scale)
 
-    def kernel_change() -> Array:
-        # (α − 1)(A − B/α)/(A + B); for α near 1 the bracket is the start's A − B and what it gained.
+    def kernel_gain() -> Array:
+        # 2(α − 1)(A − B/α); for α near 1 the bracket is the start's A − B and what it gained.
         small = xp.abs(g.less_one) < 0.5
         less_one = xp.where(small, g.less_one, 0.0)
         bracket = xp.where(
             rises, r.start - r.q * moved * (1 + s), (r.start + r.p * less_one) / (1 + less_one)
         )
-        change = xp.where(small, less_one * bracket, (grown - r.p) + (fallen - r.q))
-        weight = r.p + r.q
-        return xp.where(weight > 0, xp.abs(change), xp.nan) / xp.where(weight > 0, weight, 1.0)
+        return 2 * xp.where(small, less_one * bracket, (grown - r.p) + (fallen - r.q))
 
     return {
         "u_change": lambda: (moved * (m.root_u * m.u0) + push * m.lead) / m.root_u,
@@ -159,7 +158,8 @@ def _both_layers(m: LayerPair, g: Growth) -> Thunks:
         "v_square": v_square,
         "alignment": lambda: _cosine(xp, meeting(), u_square(), v_square()),
         "kernel": lambda: 2 * (grown + fallen),
-        "kernel_change": kernel_change,
+        "kernel_gain": kernel_gain,
+        "kernel_change": lambda: _relative(xp, kernel_gain(), 2 * (r.p + r.q)),
         "growth": lambda: g.factor,
         "p": lambda: (m.root_v * m.v0 + m.root_u * m.u0) / 2 * xp.where(rises, s + push, s),
         "q": lambda: (m.root_v * m.v0 - m.root_u * m.u0) / 2 * xp.where(rises, s, s - push),
@@ -192,11 +192,17 @@ def _one_layer(m: LayerPair, t: Array) -> Thunks:
         "v_square": lambda: v_now,
         "alignment": lambda: _cosine(xp, meeting, u_now, v_now),
         "kernel": lambda: speed + nothing,
-        "kernel_change": lambda: xp.where(speed > 0, 0.0, xp.nan) + nothing,
+        "kernel_gain": lambda: nothing,
+        "kernel_change": lambda: _relative(xp, nothing, speed),
         "growth": lambda: 1 + nothing,
         "p": lambda: fixed(+1.0),
         "q": lambda: fixed(-1.0),
     }
+
+
+def _relative(xp: Any, gain: Array, start: Array) -> Array:
+    exists = start > 0
+    return xp.where(exists, xp.abs(gain), xp.nan) / xp.where(exists, start, 1.0)
 
 
 def _cosine(xp: Any, meeting: Array, u_square: Array, v_square: Array) -> Array:

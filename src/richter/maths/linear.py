@@ -1,0 +1,61 @@
+"""Gradient flow of a model of fixed features, and where it ends."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from richter.maths.arrays import Array, alike, finite_time, integral_of_decay
+from richter.refs import NAM24, implements
+
+Floats = NDArray[np.float64]
+
+
+@implements(NAM24["Eq. 1.26"], NAM24["Eq. 1.25"])
+def linear_modes(
+    t: Array, eigenvalues: Array, coefficients: Array, eta: Array = 1.0, initial: Array = 0.0
+) -> tuple[Array, Array]:
+    r"""$\langle e_k|f\rangle=c_k(1-e^{-\eta\rho_kt})+f_k(0)e^{-\eta\rho_kt}$, and the residual, t = ∞ included.
+
+    >>> coefficient, residual = linear_modes(np.inf, np.array([1.0, 0.0]), np.array([2.0, 2.0]))
+    >>> coefficient.tolist(), residual.tolist()
+    ([2.0, 0.0], [0.0, -2.0])
+    """
+    xp, (t, eigenvalues, c, eta, start) = alike(t, eigenvalues, coefficients, eta, initial)
+    rate = eta * eigenvalues
+    finite = finite_time(xp, t)
+    left = xp.exp(-rate * xp.where(rate == 0, finite, t))
+    done = rate * integral_of_decay(xp, rate, t, finite)
+    return done * c + left * start, left * (start - c)
+
+
+@implements(NAM24["Eq. A.8"], NAM24["Eq. A.9"], NAM24["App. A.2"])
+def flow_weights(features: Floats, targets: Floats, t: float | Floats, eta: float = 1.0) -> Floats:
+    r"""Weights (…, feature) of $\dot w=-\eta(w^T\Phi-Y)\Phi^T$ from w = 0; at t = ∞ the minimum-norm solution.
+
+    With $\Phi=USV$, $w(t)=YV^TS^{-1}(1-e^{-\eta S^2t})U^T$.
+
+    Args:
+        features: Φ (feature, example).
+        targets: Y (example,).
+        t: a time or several.
+        eta: learning rate.
+
+    >>> flow_weights(np.array([[1.0], [1.0]]), np.array([2.0]), np.inf).round(12).tolist()
+    [1.0, 1.0]
+    """
+    U, s, V = np.linalg.svd(np.asarray(features, dtype=np.float64), full_matrices=False)
+    alive = s > s.max(initial=0.0) * max(features.shape) * np.finfo(float).eps
+    U, s, V = U[:, alive], s[alive], V[alive]
+    time = np.asarray(t, dtype=np.float64)[..., None]
+    return np.asarray((-np.expm1(-eta * s**2 * time) * ((V @ targets) / s)) @ U.T)
+
+
+def feature_modes(features: Floats, targets: Floats) -> tuple[Floats, Floats]:
+    r"""Eigenvalues $\rho_k=s_k^2/n$ of the empirical kernel operator and the target's coefficients.
+
+    The coefficients are those of the empirical eigenfunctions with mean square 1 over the examples.
+    """
+    n = features.shape[1]
+    _, s, V = np.linalg.svd(features, full_matrices=False)
+    return s**2 / n, V @ targets / np.sqrt(n)

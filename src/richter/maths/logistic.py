@@ -1,0 +1,60 @@
+r"""Modes that learn alone: sigmoids of the diagonal network, exponentials of the linear model."""
+
+from __future__ import annotations
+
+from richter.maths.arrays import Array, alike
+from richter.refs import NAM24, implements
+
+
+@implements(NAM24["Eq. 3.9"], NAM24["Eq. A.20"])
+def logistic_mode(t: Array, start: Array, target: Array, variance: Array = 1.0) -> Array:
+    r"""$ab/S=[1+(\frac S{a_0b_0}-1)e^{-2S\mathbf E[x^2]t}]^{-1}$ for a = b and 0 < a₀b₀ (not for a = −b).
+
+    >>> import numpy as np
+    >>> logistic_mode(np.array([0.0, 1e9]), 0.01, 2.0).tolist()
+    [0.005, 1.0]
+    """
+    xp, (t, start, target, variance) = alike(t, start, target, variance)
+    return 1 / (1 + (target / start - 1) * xp.exp(-2 * target * variance * t))
+
+
+@implements(NAM24["Eq. 3.10"], NAM24["Eq. 3.7"])
+def linear_mode(t: Array, variance: Array = 1.0) -> Array:
+    r"""The linear model's mode from 0: $\theta/S=1-e^{-\mathbf E[x^2]t}$."""
+    xp, (t, variance) = alike(t, variance)
+    return -xp.expm1(-variance * t)
+
+
+@implements(NAM24["Eq. 3.12"])
+def stage_times(epsilon: Array, start: Array, target: Array, variance: Array = 1.0) -> tuple[Array, Array]:
+    r"""Emergence time $\tau^{(e)}$ (to εS) and saturation time $\tau^{(s)}$ (from εS to (1−ε)S), for a = b.
+
+    >>> import numpy as np
+    >>> emergence, saturation = stage_times(0.05, 1e-3, 1.0)
+    >>> float(emergence.round(4)), float(saturation.round(4))
+    (1.9815, 2.9444)
+    """
+    xp, (epsilon, start, target, variance) = alike(epsilon, start, target, variance)
+    odds = xp.log1p(-epsilon) - xp.log(epsilon)
+    rate = variance * target
+    return (xp.log(target / start - 1) - odds) / (2 * rate), odds / rate
+
+
+@implements(
+    NAM24["Eq. 3.13"].misprint(
+        printed="ε = 1/(1 + (S/a₀b₀ − 1)·(E[x²ᵢ₊₁] − E[x²ᵢ])/(E[x²ᵢ₊₁] + E[x²ᵢ]))",
+        right="ε = 1/(1 + (S/a₀b₀ − 1)^r), r = (E[x²ᵢ] − E[x²ᵢ₊₁])/(E[x²ᵢ] + E[x²ᵢ₊₁]): an exponent, and the "
+        "other sign; the print gives ε < 0",
+        how="solves τˢᵢ = τᵉᵢ₊₁ − τᵉᵢ to 4e-16",
+    ),
+    NAM24["Eq. 3.14"],
+)
+def stage_overlap(start: Array, target: Array, variance: Array, next_variance: Array) -> Array:
+    r"""The ε at which mode i has just saturated when mode i + 1 emerges; stage-like when ε ≪ 1.
+
+    >>> float(stage_overlap(1e-6, 1.0, 1.0, 0.25).round(6))
+    0.000251
+    """
+    xp, (start, target, variance, next_variance) = alike(start, target, variance, next_variance)
+    ratio = (variance - next_variance) / (variance + next_variance)
+    return 1 / (1 + (target / start - 1) ** ratio)

@@ -1,0 +1,215 @@
+"""One declaration per parameter: validation, command-line option, JSON schema and documentation row.
+
+A parameter is an array with *core* dimensions (none for a number, `("input",)` for a vector). Any dimension in
+front of them is a batch dimension and broadcasts with the other parameters'.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from richter.errors import ParameterError, UnknownNameError, message, nearest, show
+
+Floats = NDArray[np.float64]
+LARGEST = 1e100  # squares of squares still fit into a double
+
+
+@dataclass(frozen=True)
+class Param:
+    """What is known about a parameter: the one source for every use of it."""
+
+    says: str
+    symbol: str = ""
+    dims: tuple[str, ...] = ()
+    low: float | None = None
+    open_low: bool = False
+    nonzero: bool = False
+    advice: str = ""
+    required: bool = True
+    default: float | None = None
+
+    @property
+    def bounds(self) -> str:
+        """The constraint in words, for messages and documentation."""
+        if self.low is not None:
+            return f"be {'>' if self.open_low else '≥'} {self.low:g}"
+        return "not be 0" if self.nonzero else "be a finite number"
+
+    @property
+    def shape(self) -> str:
+        """The core shape in words."""
+        return f"({', '.join(self.dims)})" if self.dims else "number"
+
+
+def param(
+    says: str,
+    *,
+    symbol: str = "",
+    dims: tuple[str, ...] = (),
+    default: float | None = None,
+    low: float | None = None,
+    open_low: bool = False,
+    nonzero: bool = False,
+    advice: str = "",
+) -> Any:
+    """Declare a parameter of a theory; without `default` it is required."""
+    declared = Param(says, symbol, dims, low, open_low, nonzero, advice, default is None, default)
+    metadata = {"param": declared}
+    if default is None:
+        return dataclasses.field(metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def declared(owner: Any) -> dict[str, Param]:
+    """The declared parameters of a class or instance, in order."""
+    return {f.name: f.metadata["param"] for f in dataclasses.fields(owner) if "param" in f.metadata}
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """Validated parameters: arrays of shape (*batch, *core), the common batch shape, the core sizes."""
+
+    values: dict[str, Floats]
+    batch: tuple[int, ...]
+    sizes: dict[str, int]
+
+
+def numbers(what: str, value: object, advice: str = "") -> Floats:
+    """`value` as a float64 array of finite numbers, or one clear line."""
+    try:
+        raw = np.asarray(value)
+        if raw.dtype.kind not in "fiu" and raw.dtype != object:
+            raise TypeError
+        array = raw.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ParameterError(
+            message(what, "be a number or a rectangular array of numbers", value, advice)
+        ) from None
+    if array.size == 0:
+        raise ParameterError(message(what, "not be empty", f"shape {array.shape}", advice))
+    if not np.isfinite(array).all():
+        bad = array[~np.isfinite(array)].flat[0]
+        raise ParameterError(message(what, "be finite", float(bad), advice))
+    if np.abs(array).max() > LARGEST:
+        raise ParameterError(
+            message(
+                what,
+                f"be at most {LARGEST:g} in magnitude",
+                float(np.abs(array).max()),
+                "Rescale the problem.",
+            )
+        )
+    return array
+
+
+def resolve(owner: str, params: Mapping[str, Param], given: Mapping[str, object]) -> Resolved:
+    """Check `given` against the declarations and broadcast it.
+
+    >>> resolve("T", {"a": Param("x", dims=("mode",)), "b": Param("y")}, {"a": [1, 2], "b": [1, 2, 3]}).batch
+    (3,)
+    """
+    values: dict[str, Floats] = {}
+    sizes: dict[str, tuple[int, str]] = {}
+    for name, p in params.items():
+        what = f"`{name}` of {owner}"
+        array = numbers(what, given[name], p.advice)
+        _check_bounds(what, p, array)
+        if p.dims and 0 < array.ndim < len(p.dims):
+            raise ParameterError(
+                message(what, f"have the dimensions {p.shape}", f"shape {array.shape}", p.advice)
+            )
+        if p.dims and array.ndim:
+            for dim, size in zip(p.dims, array.shape[-len(p.dims) :], strict=True):
+                first = sizes.setdefault(dim, (size, name))
+                if first[0] != size:
+                    must = f"have {first[0]} entries along {dim}, as `{first[1]}` has"
+                    raise ParameterError(message(what, must, f"{size} (shape {array.shape})"))
+        values[name] = array
+    lengths = {dim: size for dim, (size, _) in sizes.items()}
+    for name, p in params.items():
+        if p.dims and values[name].ndim == 0:
+            core = tuple(lengths.setdefault(dim, 1) for dim in p.dims)
+            values[name] = np.full(core, values[name].item())
+    fronts = {name: v.shape[: v.ndim - len(params[name].dims)] for name, v in values.items()}
+    try:
+        batch = np.broadcast_shapes(*fronts.values())
+    except ValueError:
+        shapes = ", ".join(f"{name} {front}" for name, front in fronts.items() if front)
+        raise ParameterError(
+            message(f"the batch dimensions of {owner}", "broadcast against each other", shapes)
+        ) from None
+    return Resolved(values, batch, lengths)
+
+
+def _check_bounds(what: str, p: Param, array: Floats) -> None:
+    wrong = np.zeros(array.shape, bool)
+    if p.low is not None:
+        wrong |= (array <= p.low) if p.open_low else (array < p.low)
+    if p.nonzero:
+        wrong |= array == 0
+    if wrong.any():
+        raise ParameterError(message(what, p.bounds, float(array[wrong].flat[0]), p.advice))
+
+
+def check_names(owner: str, params: Mapping[str, Param], given: Mapping[str, object]) -> None:
+    """Every given name is declared and every required one is given."""
+    for name in given:
+        if name not in params:
+            raise UnknownNameError(f"{owner} has no parameter `{name}`. {nearest(name, list(params))}")
+    missing = [name for name, p in params.items() if p.required and name not in given]
+    if missing:
+        listed = ", ".join(f"`{name}` {params[name].shape}" for name in missing)
+        raise ParameterError(message(f"{owner}", f"be given {listed}", f"{', '.join(given) or 'nothing'}"))
+
+
+def parse(owner: str, params: Mapping[str, Param], texts: Mapping[str, str]) -> dict[str, object]:
+    """Parameters from command-line texts: numbers or JSON arrays.
+
+    >>> parse("T", {"a": Param("x", dims=("mode",))}, {"a": "[1, 2]"})
+    {'a': [1, 2]}
+    """
+    made: dict[str, object] = {}
+    for name, text in texts.items():
+        check_names(owner, params, {**dict.fromkeys(params), name: text})
+        try:
+            made[name] = json.loads(text)
+        except json.JSONDecodeError:
+            kind = "a number, such as 0.5" if not params[name].dims else "a JSON array, such as [1, 0]"
+            raise ParameterError(message(f"`{name}` of {owner}", f"be {kind}", show(text))) from None
+    return made
+
+
+def json_schema(owner: str, says: str, params: Mapping[str, Param]) -> dict[str, object]:
+    """The JSON schema of the parameters."""
+    properties: dict[str, object] = {}
+    for name, p in params.items():
+        number: dict[str, object] = {"type": "number"}
+        if p.low is not None:
+            number["exclusiveMinimum" if p.open_low else "minimum"] = p.low
+        if p.nonzero:
+            number["not"] = {"const": 0}
+        entry: dict[str, object] = {
+            "title": p.symbol or name,
+            "description": f"{p.says}; {p.shape}, with any batch dimensions in front",
+            "anyOf": [number, {"type": "array", "minItems": 1}],
+            "x-dims": list(p.dims),
+        }
+        if p.default is not None:
+            entry["default"] = p.default
+        properties[name] = entry
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": owner,
+        "description": says,
+        "type": "object",
+        "properties": properties,
+        "required": [name for name, p in params.items() if p.required],
+        "additionalProperties": False,
+    }

@@ -1,0 +1,118 @@
+"""Verdicts about a network: a label is never given without its numbers and reasons.
+
+Every threshold of the package is in this file. A label's rule is the comment beside its threshold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# lazy: over all of training the kernel's relative change ‖K − K₀‖/‖K₀‖ stays below this. A turn of the
+# kernel by 17° or a growth by 30 % reaches it; the cosine distance S alone would miss mere growth.
+LAZY_BELOW = 0.3
+# delayed-rich: not lazy, but when the start's own kernel has had time to fit (three e-folds of its fastest
+# mode) less than this share of the whole movement has happened.
+DELAYED_BELOW = 0.3
+FIT_TIME = 3.0  # e-folds of the fastest mode of the kernel at the start
+# rescaling: the cosine between the layers changes by less than this while the norms change.
+ALIGNMENT_CHANGES = 1e-6
+# stage-like: modes overlap by at most this share of their rise.
+STAGE_LIKE_BELOW = 0.05
+
+LABELS = {
+    "lazy": f"the kernel's relative change ‖K − K₀‖/‖K₀‖ stays below {LAZY_BELOW:g} in all of training",
+    "rich": "the kernel moves, and from early on",
+    "delayed-rich": f"the kernel moves, but less than {DELAYED_BELOW:.0%} of it while the start's kernel fits",
+    "alignment": "the cosine between the layers, in the data's direction, rises to the end",
+    "disalignment": "that cosine falls to the end",
+    "rescaling": f"that cosine changes by less than {ALIGNMENT_CHANGES:g}: only lengths change",
+    "frozen": "nothing moves",
+}
+
+Value = float | str | NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A number behind a verdict: what it is, what it was compared with."""
+
+    value: Value
+    says: str
+    threshold: float | None = None
+
+
+@dataclass(frozen=True)
+class Regime:
+    """A label with its evidence; for a batch, arrays of both."""
+
+    label: Value
+    evidence: dict[str, Evidence] = field(default_factory=dict)
+    reasons: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        label = self.label
+        if isinstance(label, np.ndarray):
+            names, counts = np.unique(label, return_counts=True)
+            head = ", ".join(f"{name}: {count}" for name, count in zip(names, counts, strict=True))
+        else:
+            head = str(label)
+        lines = [head]
+        for name, item in self.evidence.items():
+            against = "" if item.threshold is None else f" (threshold {item.threshold:g})"
+            lines.append(f"  {name} = {_short(item.value)}: {item.says}{against}")
+        return "\n".join([*lines, *(f"  {reason}" for reason in self.reasons)])
+
+    def plain(self) -> dict[str, object]:
+        """The verdict as plain data, for JSON."""
+        return {
+            "label": self.label.tolist() if isinstance(self.label, np.ndarray) else self.label,
+            "evidence": {
+                name: {
+                    "value": _jsonable(item.value),
+                    "says": item.says,
+                    **({} if item.threshold is None else {"threshold": item.threshold}),
+                }
+                for name, item in self.evidence.items()
+            },
+            "reasons": list(self.reasons),
+        }
+
+
+def _short(value: Value) -> str:
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        return f"{np.nanmin(value):.3g} … {np.nanmax(value):.3g}" if value.size > 1 else f"{value.item():.4g}"
+    if isinstance(value, np.ndarray):
+        return ", ".join(sorted(set(value.astype(str).ravel())))
+    return value if isinstance(value, str) else f"{value:.4g}"
+
+
+def _jsonable(value: Value) -> object:
+    plain = value.tolist() if isinstance(value, np.ndarray) else value
+    if isinstance(plain, float):
+        return None if np.isnan(plain) else ("inf" if plain == np.inf else plain)
+    return [_jsonable(x) for x in plain] if isinstance(plain, list) else plain
+
+
+def by_movement(
+    moved: NDArray[np.float64], early_share: NDArray[np.float64] | None = None
+) -> NDArray[np.str_]:
+    """Lazy, rich or delayed-rich from the kernel's largest relative change and the early share of it.
+
+    >>> by_movement(np.array([0.01, 0.5, 0.5]), np.array([1.0, 0.9, 0.01])).tolist()
+    ['lazy', 'rich', 'delayed-rich']
+    """
+    late = np.zeros(np.shape(moved), bool) if early_share is None else early_share < DELAYED_BELOW
+    # NaN: the kernel is 0 at the start and for ever, or its movement is not defined; nothing is claimed.
+    undefined = np.isnan(moved)
+    label = np.where(moved < LAZY_BELOW, "lazy", np.where(late, "delayed-rich", "rich"))
+    return np.where(undefined, "undefined", label)
+
+
+def scalar_if_single(values: NDArray[Any], batch: tuple[int, ...]) -> Any:
+    """One number or word without a batch, else an array of the batch's shape."""
+    shaped = np.asarray(values).reshape(batch)
+    return shaped if batch else shaped.item()

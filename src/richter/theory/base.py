@@ -1,0 +1,351 @@
+"""The contract of every exactly solved setting.
+
+A theory is a task, a network, a start and learning rates. A subclass writes the physics on plain arrays
+(`prepare`, `exact`, `initial`, `flow`, `observables`, `invariants`); the base class lays out the parameters,
+works in cache-sized blocks and labels the result.
+
+Inside these methods arrays have their own dimensions first, then one axis for all starts, then one for times.
+"""
+
+from __future__ import annotations
+
+import abc
+import json
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from richter import params as parameters
+from richter.errors import ParameterError, UnknownNameError, message, nearest
+from richter.refs import Place
+from richter.regime import Regime
+from richter.schema import SCHEMA, TIME, Variable
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+Floats = NDArray[np.float64]
+State = dict[str, Floats]
+BLOCK = 1 << 14  # numbers per variable worked on at once, so that temporaries stay in the cache
+WIDE_BLOCK = 1 << 18  # the same for variables with many entries each
+
+
+class Layout(dict[str, Floats]):
+    """The parameters as arrays (*own dimensions, starts or 1, 1)."""
+
+    def __getattr__(self, name: str) -> Floats:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def rows(self, part: slice) -> Layout:
+        """The same for some of the starts."""
+        return Layout({k: v if v.shape[-2] == 1 else v[..., part, :] for k, v in self.items()})
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AbstractTheory(abc.ABC):
+    """An exactly solved setting: `solve` (exact), `simulate` (its witness), `limit`, `regime`.
+
+    Every array parameter may carry batch dimensions in front; `batch` names them (default: `start`).
+    """
+
+    batch: tuple[str, ...] | None = None
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    formula: ClassVar[str]
+    valid: ClassVar[str]
+    places: ClassVar[tuple[Place, ...]]
+    variables: ClassVar[tuple[Variable, ...]]
+    loss_factor: ClassVar[float]
+    loss_says: ClassVar[str]
+
+    # What a subclass writes.
+
+    @abc.abstractmethod
+    def prepare(self, p: Layout) -> Any:
+        """What the solution needs of each start, computed once."""
+
+    @abc.abstractmethod
+    def exact(self, prepared: Any, t: Floats, only: Collection[str]) -> State:
+        """The closed form of the variables `only` at times `t`, ∞ included."""
+
+    @abc.abstractmethod
+    def initial(self, p: Layout) -> State:
+        """The state at t = 0."""
+
+    @abc.abstractmethod
+    def flow(self, p: Layout, state: State) -> State:
+        """The state's time derivative, written from the loss alone."""
+
+    @abc.abstractmethod
+    def observables(self, p: Layout, state: State, start: State) -> State:
+        """Every other variable, read off a state by its definition."""
+
+    @abc.abstractmethod
+    def invariants(self, p: Layout, state: State) -> State:
+        """What gradient flow conserves, read off a state."""
+
+    @abc.abstractmethod
+    def regime(self) -> Regime:
+        """The learning regime with its numbers and reasons."""
+
+    def check(self, resolved: parameters.Resolved) -> None:
+        """Assumptions beyond the declared bounds; raises a `ParameterError`."""
+
+    # What it gets for free.
+
+    def __post_init__(self) -> None:
+        """Validate and store the parameters."""
+        declared = parameters.declared(self)
+        given = {name: getattr(self, name) for name in declared}
+        resolved = parameters.resolve(type(self).__name__, declared, given)
+        self.check(resolved)
+        for name, value in resolved.values.items():
+            value.flags.writeable = False
+            object.__setattr__(self, name, value)
+        names = self.batch
+        if isinstance(names, str):
+            names = (names,)
+        if names is not None and len(names) != len(resolved.batch):
+            raise ParameterError(
+                message("`batch`", f"name the {len(resolved.batch)} batch dimensions", tuple(names))
+            )
+        object.__setattr__(self, "batch", None if names is None else tuple(names))
+        object.__setattr__(self, "_resolved", resolved)
+
+    @classmethod
+    def of(cls, **given: object) -> Self:
+        """Build from names and values, with an error that lists what is unknown or missing."""
+        parameters.check_names(cls.__name__, parameters.declared(cls), given)
+        return cls(**given)  # type: ignore[arg-type]
+
+    @property
+    def params(self) -> dict[str, Floats]:
+        """The validated parameters, (*batch, *own dimensions)."""
+        return self._resolved.values
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """The shape of the batch; () for a single start."""
+        return self._resolved.batch
+
+    @property
+    def batch_names(self) -> tuple[str, ...]:
+        """The names of the batch dimensions."""
+        if self.batch is not None:
+            return self.batch
+        count = len(self.batch_shape)
+        return ("start",) if count == 1 else tuple(f"start_{i + 1}" for i in range(count))
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The lengths of the theory's own dimensions."""
+        return {**self._resolved.sizes, **self.extra_sizes(self._resolved.sizes)}
+
+    def extra_sizes(self, sizes: dict[str, int]) -> dict[str, int]:
+        """Lengths of dimensions that no parameter has."""
+        return {"input_2": sizes["input"]} if "input" in sizes else {}
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The parameters laid out for computing."""
+        shape = self.batch_shape
+        made = Layout()
+        for name, p in parameters.declared(self).items():
+            value = self.params[name]
+            own = len(p.dims)
+            front = value.shape[: value.ndim - own]
+            if math.prod(front) > 1 or shape == ():
+                value = np.broadcast_to(value, (*shape, *value.shape[value.ndim - own :]))
+            flat = value.reshape(-1, *value.shape[value.ndim - own :])
+            made[name] = np.ascontiguousarray(np.moveaxis(flat, 0, -1))[..., None]
+        return made
+
+    def with_(self, **changes: object) -> Self:
+        """The same theory with some parameters changed."""
+        now: dict[str, object] = {**self.params, "batch": self.batch}
+        parameters.check_names(
+            type(self).__name__, {**parameters.declared(self), "batch": parameters.Param("")}, changes
+        )
+        return type(self)(**{**now, **changes})  # type: ignore[arg-type]
+
+    def arrays(
+        self, t: object, only: Iterable[str] | None = None
+    ) -> dict[str, tuple[tuple[str, ...], Floats]]:
+        """The exact solution as plain arrays with their dimension names; `solve` without labels."""
+        times = check_times(t)
+        variables = self._select(only)
+        starts = math.prod(self.batch_shape)
+        sizes = self.sizes
+        shapes = {v.name: tuple(sizes[dim] for dim in v.dims) for v in variables}
+        out = {name: np.empty((*own, starts, times.size)) for name, own in shapes.items()}
+        widest = max([1, *(math.prod(own) for own in shapes.values())])
+        block = max(1, min(BLOCK, WIDE_BLOCK // widest))
+        columns = min(times.size, block)
+        rows = max(1, block // columns)
+        with np.errstate(all="ignore"):
+            for r in range(0, starts, rows):
+                part = slice(r, min(r + rows, starts))
+                prepared = self.prepare(self.layout.rows(part) if starts > rows else self.layout)
+                for c in range(0, times.size, columns):
+                    when = slice(c, c + columns)
+                    for name, value in self.exact(prepared, times[when], shapes.keys()).items():
+                        out[name][..., part, when] = value
+        return self._shaped(times, variables, out)
+
+    def solve(self, t: object, only: Iterable[str] | None = None) -> xr.Dataset:
+        """The exact solution at times `t` (≥ 0, `inf` allowed) as a labelled Dataset.
+
+        `only` names the variables wanted; the others are then not computed.
+        """
+        return self._labelled(self.arrays(t, only), "exact")
+
+    def limit(self, only: Iterable[str] | None = None) -> xr.Dataset:
+        """Where gradient flow ends, t = ∞."""
+        return self.solve([np.inf], only).isel(t=0)
+
+    def simulate(
+        self,
+        t: object,
+        only: Iterable[str] | None = None,
+        *,
+        method: str = "DOP853",
+        rtol: float = 1e-11,
+        atol: float = 1e-13,
+    ) -> xr.Dataset:
+        """The same Dataset from numerical integration of the flow: an independent witness."""
+        from richter.maths.integrate import integrate
+
+        times = check_times(t)
+        if not np.isfinite(times).all():
+            raise ParameterError(
+                message("the times of simulate()", "be finite", "inf", "Use limit() for t = ∞.")
+            )
+        variables = self._select(only)
+        order = np.argsort(times, kind="stable")
+        p = self.layout
+        starts = math.prod(self.batch_shape)
+        first = {
+            k: np.ascontiguousarray(np.broadcast_to(x, (*x.shape[:-2], starts, 1)))
+            for k, x in self.initial(p).items()
+        }
+
+        def unpack(flat: Floats) -> State:
+            made, at = {}, 0
+            for name, x in first.items():
+                made[name] = flat[at : at + x.size].reshape(*x.shape[:-1], -1)
+                at += x.size
+            return made
+
+        def pack(state: State) -> Floats:
+            return np.concatenate([np.broadcast_to(state[k], x.shape).ravel() for k, x in first.items()])
+
+        states = integrate(
+            lambda flat: pack(self.flow(p, unpack(flat))), pack(first), times[order],
+            method=method, rtol=rtol, atol=atol,
+        )  # fmt: skip
+        unsorted = np.empty_like(states)
+        unsorted[:, order] = states
+        state = {}
+        at = 0
+        for name, x in first.items():
+            state[name] = unsorted[at : at + x.size].reshape(*x.shape[:-1], times.size)
+            at += x.size
+        return self._labelled(self.read(state, times, variables, first), f"simulated ({method})")
+
+    def read(
+        self,
+        state: State,
+        times: Floats,
+        variables: Sequence[Variable] | None = None,
+        first: State | None = None,
+    ) -> dict[str, tuple[tuple[str, ...], Floats]]:
+        """Every variable of a given path of states, by definition."""
+        variables = self.variables if variables is None else variables
+        with np.errstate(all="ignore"):
+            every = {
+                **state,
+                **self.observables(self.layout, state, self.initial(self.layout) if first is None else first),
+                **self.invariants(self.layout, state),
+            }
+        starts, sizes = math.prod(self.batch_shape), self.sizes
+        out = {
+            v.name: np.broadcast_to(every[v.name], (*(sizes[d] for d in v.dims), starts, times.size))
+            for v in variables
+        }
+        return self._shaped(times, variables, out)
+
+    def _select(self, only: Iterable[str] | None) -> list[Variable]:
+        known = {v.name: v for v in self.variables}
+        if only is None:
+            return list(self.variables)
+        names = [only] if isinstance(only, str) else list(only)
+        for name in names:
+            if name not in known:
+                raise UnknownNameError(
+                    f"{type(self).__name__} has no variable `{name}`. {nearest(name, list(known))}"
+                )
+        return [known[name] for name in dict.fromkeys(names)]
+
+    def _shaped(
+        self, times: Floats, variables: Sequence[Variable], out: State
+    ) -> dict[str, tuple[tuple[str, ...], Floats]]:
+        made: dict[str, tuple[tuple[str, ...], Floats]] = {"t": (("t",), times)}
+        for v in variables:
+            own = len(v.dims)
+            value = np.moveaxis(out[v.name], tuple(range(own)), tuple(range(-own, 0))) if own else out[v.name]
+            value = value.reshape(*self.batch_shape, *value.shape[1:])
+            made[v.name] = ((*self.batch_names, "t", *v.dims), value)
+        return made
+
+    def _labelled(self, arrays: dict[str, tuple[tuple[str, ...], Floats]], how: str) -> xr.Dataset:
+        import xarray as xr
+
+        meta = {v.name: v.attrs for v in self.variables}
+        small = {k: v.tolist() if v.size <= 1000 else f"shape {v.shape}" for k, v in self.params.items()}
+        attrs = {
+            "model": self.name,
+            "how": how,
+            "params": json.dumps(small),
+            "loss_factor": self.loss_factor,
+            "loss": self.loss_says,
+            "schema": SCHEMA,
+        }
+        named = {
+            name: xr.Variable(dims, value, meta[name])
+            for name, (dims, value) in arrays.items()
+            if name != "t"
+        }
+        return xr.Dataset(named, {"t": xr.Variable(("t",), arrays["t"][1], TIME.attrs)}, attrs)
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{k}={v.tolist() if v.size <= 4 else v.shape}" for k, v in self.params.items())
+        return f"{type(self).__name__}({given})"
+
+
+def check_times(t: object) -> Floats:
+    """Times as a 1-d array: at least one, none negative, none NaN.
+
+    >>> check_times([0, 1]).tolist()
+    [0.0, 1.0]
+    """
+    try:
+        times = np.atleast_1d(np.asarray(t, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise ParameterError(message("the times", "be numbers", t, "Use 0,0.5,1,inf.")) from None
+    if times.ndim != 1:
+        raise ParameterError(message("the times", "be a list", f"shape {times.shape}"))
+    if times.size == 0:
+        raise ParameterError(message("the times", "hold at least one number", "none", "Use t=[0, 1, inf]."))
+    if np.isnan(times).any() or (times < 0).any():
+        bad = times[np.isnan(times) | (times < 0)][0]
+        raise ParameterError(message("the times", "be ≥ 0", float(bad), "inf is allowed, NaN is not."))
+    return times
