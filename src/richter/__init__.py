@@ -1,1 +1,3 @@
+"""Richter: a scale for how richly a neural network learns."""
+
 __version__ = "0.1.0"

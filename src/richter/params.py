@@ -89,9 +89,7 @@ def numbers(what: str, value: object, advice: str = "") -> Floats:
             raise TypeError
         array = raw.astype(np.float64)
     except (TypeError, ValueError):
-        raise ParameterError(
-            message(what, "be a number or a rectangular array of numbers", value, advice)
-        ) from None
+        raise ParameterError(message(what, "be a number or a rectangular array of numbers", value, advice)) from None
     if array.size == 0:
         raise ParameterError(message(what, "not be empty", f"shape {array.shape}", advice))
     if not np.isfinite(array).all():
@@ -122,9 +120,7 @@ def resolve(owner: str, params: Mapping[str, Param], given: Mapping[str, object]
         array = numbers(what, given[name], p.advice)
         _check_bounds(what, p, array)
         if p.dims and 0 < array.ndim < len(p.dims):
-            raise ParameterError(
-                message(what, f"have the dimensions {p.shape}", f"shape {array.shape}", p.advice)
-            )
+            raise ParameterError(message(what, f"have the dimensions {p.shape}", f"shape {array.shape}", p.advice))
         if p.dims and array.ndim:
             for dim, size in zip(p.dims, array.shape[-len(p.dims) :], strict=True):
                 first = sizes.setdefault(dim, (size, name))

@@ -97,9 +97,7 @@ def _jsonable(value: Value) -> object:
     return [_jsonable(x) for x in plain] if isinstance(plain, list) else plain
 
 
-def by_movement(
-    moved: NDArray[np.float64], early_share: NDArray[np.float64] | None = None
-) -> NDArray[np.str_]:
+def by_movement(moved: NDArray[np.float64], early_share: NDArray[np.float64] | None = None) -> NDArray[np.str_]:
     """Lazy, rich or delayed-rich from the kernel's largest relative change and the early share of it.
 
     >>> by_movement(np.array([0.01, 0.5, 0.5]), np.array([1.0, 0.9, 0.01])).tolist()

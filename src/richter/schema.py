@@ -79,9 +79,7 @@ def to_plain(
         "model": model,
         "params": {name: _plain(value) for name, value in params.items()},
         "dims": dims,
-        "variables": {
-            name: {"dims": list(names), "data": _plain(array)} for name, (names, array) in arrays.items()
-        },
+        "variables": {name: {"dims": list(names), "data": _plain(array)} for name, (names, array) in arrays.items()},
         "schema": SCHEMA,
     }
 
@@ -144,7 +142,5 @@ def load(path: str | os.PathLike[str]) -> xr.Dataset:
     except (OSError, ValueError) as problem:
         raise FileError(f"{path} is not a result that Richter can read: {problem}") from None
     if int(made.attrs.get("schema", -1)) != SCHEMA:
-        raise FileError(
-            message(f"the schema of {path}", f"be {SCHEMA}", str(made.attrs.get("schema", "none")))
-        )
+        raise FileError(message(f"the schema of {path}", f"be {SCHEMA}", str(made.attrs.get("schema", "none"))))
     return made

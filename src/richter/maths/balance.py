@@ -5,16 +5,14 @@ from __future__ import annotations
 from richter.maths.arrays import Array, alike, norm, plus_and_minus
 
 
-def split_by_imbalance(
-    beta: Array, delta: Array, eta_a: Array = 1.0, eta_w: Array = 1.0
-) -> tuple[Array, Array]:
+def split_by_imbalance(beta: Array, delta: Array, eta_a: Array = 1.0, eta_w: Array = 1.0) -> tuple[Array, Array]:
     r"""(a, w) with a w = β, $\eta_wa^2-\eta_a\|w\|^2=\delta$ and a > 0; β's component axis first.
 
     $\eta_wa^2=\tfrac12(\kappa+\delta)$ with $\kappa=\sqrt{\delta^2+4\eta_a\eta_w\|\beta\|^2}$, by the conjugate.
 
     >>> import numpy as np
     >>> a, w = split_by_imbalance(np.array([3.0, 4.0]), 0.0)
-    >>> float(a**2), w.round(4).tolist()
+    >>> round(float(a**2), 12), w.round(4).tolist()
     (5.0, [1.3416, 1.7889])
     """
     xp, (beta, delta, eta_a, eta_w) = alike(beta, delta, eta_a, eta_w)

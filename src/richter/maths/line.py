@@ -39,9 +39,7 @@ def reduce_line(inputs: object, targets: object) -> tuple[Floats, float, float]:
         X = X[:, None]
     if X.ndim != 2 or Y.shape != X.shape[:1]:
         raise ParameterError(
-            message(
-                "`inputs` and `targets`", "be (example, input) and (example,)", f"{X.shape} and {Y.shape}"
-            )
+            message("`inputs` and `targets`", "be (example, input) and (example,)", f"{X.shape} and {Y.shape}")
         )
     _, size, directions = np.linalg.svd(X, full_matrices=False)
     if size[0] == 0:

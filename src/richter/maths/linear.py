@@ -19,7 +19,7 @@ def linear_modes(
 
     >>> coefficient, residual = linear_modes(np.inf, np.array([1.0, 0.0]), np.array([2.0, 2.0]))
     >>> coefficient.tolist(), residual.tolist()
-    ([2.0, 0.0], [0.0, -2.0])
+    ([2.0, 0.0], [-0.0, -2.0])
     """
     xp, (t, eigenvalues, c, eta, start) = alike(t, eigenvalues, coefficients, eta, initial)
     rate = eta * eigenvalues

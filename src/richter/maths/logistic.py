@@ -32,7 +32,7 @@ def stage_times(epsilon: Array, start: Array, target: Array, variance: Array = 1
     >>> import numpy as np
     >>> emergence, saturation = stage_times(0.05, 1e-3, 1.0)
     >>> float(emergence.round(4)), float(saturation.round(4))
-    (1.9815, 2.9444)
+    (1.9812, 2.9444)
     """
     xp, (epsilon, start, target, variance) = alike(epsilon, start, target, variance)
     odds = xp.log1p(-epsilon) - xp.log(epsilon)

@@ -107,9 +107,7 @@ def downstream_omega(t: Floats, omega0: float, v0: float, delta: float, target_n
     from scipy.integrate import quad
 
     R = np.hypot(delta, 2 * target_norm) / 2
-    D = lambda s: (
-        np.exp(delta * s / 2) * (np.cosh(R * s) + (target_norm**2 * v0 - delta / 2) / R * np.sinh(R * s))
-    )
+    D = lambda s: np.exp(delta * s / 2) * (np.cosh(R * s) + (target_norm**2 * v0 - delta / 2) / R * np.sinh(R * s))
     weight = lambda s: (downstream_v(s, v0, delta, target_norm) * D(s)) ** 2
     integrals = np.array([quad(weight, 0, end, epsabs=0, epsrel=1e-13, limit=200)[0] for end in np.ravel(t)])
     return omega0 * D(t) / np.sqrt(1 + 2 * omega0**2 * integrals.reshape(np.shape(t)))

@@ -144,9 +144,7 @@ def _both_layers(m: LayerPair, g: Growth) -> Thunks:
         # 2(α − 1)(A − B/α); for α near 1 the bracket is the start's A − B and what it gained.
         small = xp.abs(g.less_one) < 0.5
         less_one = xp.where(small, g.less_one, 0.0)
-        bracket = xp.where(
-            rises, r.start - r.q * moved * (1 + s), (r.start + r.p * less_one) / (1 + less_one)
-        )
+        bracket = xp.where(rises, r.start - r.q * moved * (1 + s), (r.start + r.p * less_one) / (1 + less_one))
         return 2 * xp.where(small, less_one * bracket, (grown - r.p) + (fallen - r.q))
 
     return {

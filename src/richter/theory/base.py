@@ -18,35 +18,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from richter import params as parameters
 from richter.errors import ParameterError, UnknownNameError, message, nearest
 from richter.refs import Place
 from richter.regime import Regime
 from richter.schema import SCHEMA, TIME, Variable
+from richter.theory.layout import BLOCK, WIDE_BLOCK, Floats, Layout, State, check_times
 
 if TYPE_CHECKING:
     import xarray as xr
-
-Floats = NDArray[np.float64]
-State = dict[str, Floats]
-BLOCK = 1 << 14  # numbers per variable worked on at once, so that temporaries stay in the cache
-WIDE_BLOCK = 1 << 18  # the same for variables with many entries each
-
-
-class Layout(dict[str, Floats]):
-    """The parameters as arrays (*own dimensions, starts or 1, 1)."""
-
-    def __getattr__(self, name: str) -> Floats:
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError(name) from None
-
-    def rows(self, part: slice) -> Layout:
-        """The same for some of the starts."""
-        return Layout({k: v if v.shape[-2] == 1 else v[..., part, :] for k, v in self.items()})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -99,6 +80,7 @@ class AbstractTheory(abc.ABC):
 
     def check(self, resolved: parameters.Resolved) -> None:
         """Assumptions beyond the declared bounds; raises a `ParameterError`."""
+        return None
 
     # What it gets for free.
 
@@ -115,9 +97,7 @@ class AbstractTheory(abc.ABC):
         if isinstance(names, str):
             names = (names,)
         if names is not None and len(names) != len(resolved.batch):
-            raise ParameterError(
-                message("`batch`", f"name the {len(resolved.batch)} batch dimensions", tuple(names))
-            )
+            raise ParameterError(message("`batch`", f"name the {len(resolved.batch)} batch dimensions", tuple(names)))
         object.__setattr__(self, "batch", None if names is None else tuple(names))
         object.__setattr__(self, "_resolved", resolved)
 
@@ -177,9 +157,7 @@ class AbstractTheory(abc.ABC):
         )
         return type(self)(**{**now, **changes})  # type: ignore[arg-type]
 
-    def arrays(
-        self, t: object, only: Iterable[str] | None = None
-    ) -> dict[str, tuple[tuple[str, ...], Floats]]:
+    def arrays(self, t: object, only: Iterable[str] | None = None) -> dict[str, tuple[tuple[str, ...], Floats]]:
         """The exact solution as plain arrays with their dimension names; `solve` without labels."""
         times = check_times(t)
         variables = self._select(only)
@@ -226,9 +204,7 @@ class AbstractTheory(abc.ABC):
 
         times = check_times(t)
         if not np.isfinite(times).all():
-            raise ParameterError(
-                message("the times of simulate()", "be finite", "inf", "Use limit() for t = ∞.")
-            )
+            raise ParameterError(message("the times of simulate()", "be finite", "inf", "Use limit() for t = ∞."))
         variables = self._select(only)
         order = np.argsort(times, kind="stable")
         p = self.layout
@@ -319,33 +295,9 @@ class AbstractTheory(abc.ABC):
             "loss": self.loss_says,
             "schema": SCHEMA,
         }
-        named = {
-            name: xr.Variable(dims, value, meta[name])
-            for name, (dims, value) in arrays.items()
-            if name != "t"
-        }
+        named = {name: xr.Variable(dims, value, meta[name]) for name, (dims, value) in arrays.items() if name != "t"}
         return xr.Dataset(named, {"t": xr.Variable(("t",), arrays["t"][1], TIME.attrs)}, attrs)
 
     def __repr__(self) -> str:
         given = ", ".join(f"{k}={v.tolist() if v.size <= 4 else v.shape}" for k, v in self.params.items())
         return f"{type(self).__name__}({given})"
-
-
-def check_times(t: object) -> Floats:
-    """Times as a 1-d array: at least one, none negative, none NaN.
-
-    >>> check_times([0, 1]).tolist()
-    [0.0, 1.0]
-    """
-    try:
-        times = np.atleast_1d(np.asarray(t, dtype=np.float64))
-    except (TypeError, ValueError):
-        raise ParameterError(message("the times", "be numbers", t, "Use 0,0.5,1,inf.")) from None
-    if times.ndim != 1:
-        raise ParameterError(message("the times", "be a list", f"shape {times.shape}"))
-    if times.size == 0:
-        raise ParameterError(message("the times", "hold at least one number", "none", "Use t=[0, 1, inf]."))
-    if np.isnan(times).any() or (times < 0).any():
-        bad = times[np.isnan(times) | (times < 0)][0]
-        raise ParameterError(message("the times", "be ≥ 0", float(bad), "inf is allowed, NaN is not."))
-    return times

@@ -16,7 +16,8 @@ from richter.params import param
 from richter.refs import NAM24
 from richter.regime import LAZY_BELOW, STAGE_LIKE_BELOW, Evidence, Regime, by_movement, scalar_if_single
 from richter.schema import Variable
-from richter.theory.base import AbstractTheory, Floats, Layout, State
+from richter.theory.base import AbstractTheory
+from richter.theory.layout import Floats, Layout, State
 from richter.theory.paired import combinations, conserved, growth_of_path, refuse_near_saddle
 from richter.theory.starts import draw
 
@@ -163,8 +164,7 @@ class DiagonalNetwork(AbstractTheory):
         order = np.argsort(half, axis=0, kind="stable")
         sorted_ = Layout({name: np.take_along_axis(x, order, axis=0) for name, x in p.items()})
         early, late = (
-            Layout({name: x[part] for name, x in sorted_.items()})
-            for part in (slice(None, -1), slice(1, None))
+            Layout({name: x[part] for name, x in sorted_.items()}) for part in (slice(None, -1), slice(1, None))
         )
         pairs = [(self.prepare(q)[0], q) for q in (early, late)]
         share = lambda i, t: solve_pair(pairs[i][0], t, ("meeting",))["meeting"] / pairs[i][1].target
@@ -211,9 +211,7 @@ class DiagonalNetwork(AbstractTheory):
         pair, p = prepared
         with np.errstate(all="ignore"):
             kernel = self.exact(prepared, np.zeros(1), ("kernel",))["kernel"]
-            rate = np.where(
-                pair.frozen | (pair.rates.root == 0), kernel, 2 * pair.rates.root * p.input_variance
-            )
+            rate = np.where(pair.frozen | (pair.rates.root == 0), kernel, 2 * pair.rates.root * p.input_variance)
             slow = np.where(rate > 0, rate, np.inf).min(axis=0)
             slow = np.where(np.isfinite(slow), slow, 1.0)
             reach = np.log10(np.maximum(rate.max(axis=0) / slow, 1.0)).max()

@@ -14,7 +14,8 @@ from richter.params import numbers, param
 from richter.refs import NAM24
 from richter.regime import LAZY_BELOW, Evidence, Regime
 from richter.schema import Variable
-from richter.theory.base import AbstractTheory, Floats, Layout, State
+from richter.theory.base import AbstractTheory
+from richter.theory.layout import Floats, Layout, State
 from richter.theory.starts import draw
 
 
@@ -104,9 +105,7 @@ class LinearModel(AbstractTheory):
         Phi, Y = numbers("`features`", features), numbers("`targets`", targets)
         if Phi.ndim != 2 or Y.shape != Phi.shape[1:]:
             got = f"{Phi.shape} and {Y.shape}"
-            raise ParameterError(
-                message("`features` and `targets`", "be (feature, example) and (example,)", got)
-            )
+            raise ParameterError(message("`features` and `targets`", "be (feature, example) and (example,)", got))
         eigenvalues, coefficients = feature_modes(Phi, Y)
         return cls(eigenvalues=eigenvalues, coefficients=coefficients, eta=eta)  # type: ignore[arg-type]
 

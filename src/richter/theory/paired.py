@@ -6,7 +6,7 @@ import numpy as np
 
 from richter.errors import ParameterError, message
 from richter.maths.pair import LayerPair
-from richter.theory.base import Floats
+from richter.theory.layout import Floats
 
 TINY = 1e-140  # squares of smaller combinations underflow
 
@@ -38,9 +38,7 @@ def combinations(u: Floats, v: Floats, eta_u: Floats, eta_v: Floats) -> tuple[Fl
     return (grown + other) / 2, (grown - other) / 2
 
 
-def growth_of_path(
-    now: tuple[Floats, Floats], start: tuple[Floats, Floats], eta_u: Floats, eta_v: Floats
-) -> Floats:
+def growth_of_path(now: tuple[Floats, Floats], start: tuple[Floats, Floats], eta_u: Floats, eta_v: Floats) -> Floats:
     """The growth factor read off a path of (p, q): by p or by q, whichever is larger at the start."""
     inner = lambda x, y: (x * y).sum(axis=0)
     by_p = inner(start[0], start[0]) >= inner(start[1], start[1])

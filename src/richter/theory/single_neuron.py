@@ -13,12 +13,10 @@ from richter.maths.neuron import (
     NeuronModes,
     basin_margin,
     frozen_neuron_path,
-    neuron_delta,
-    neuron_flow,
-    neuron_kernel,
     neuron_modes,
     neuron_path,
 )
+from richter.maths.neuron_law import neuron_delta, neuron_flow, neuron_kernel
 from richter.params import Resolved, param
 from richter.refs import KUN24
 from richter.regime import (
@@ -31,7 +29,8 @@ from richter.regime import (
     scalar_if_single,
 )
 from richter.schema import Variable
-from richter.theory.base import AbstractTheory, Floats, Layout, State
+from richter.theory.base import AbstractTheory
+from richter.theory.layout import Floats, Layout, State
 from richter.theory.starts import draw
 
 TINY = 1e-140  # squares of smaller components underflow
@@ -170,9 +169,7 @@ class SingleNeuron(AbstractTheory):
         """The conserved δ = η_w a² − η_a‖w‖² of each start, in the batch's shape."""
         p = self.layout
         made = neuron_delta(p.a0, p.w0, p.eta_a, p.eta_w)
-        return np.broadcast_to(made[:, 0], (max(1, int(np.prod(self.batch_shape))),)).reshape(
-            self.batch_shape
-        )
+        return np.broadcast_to(made[:, 0], (max(1, int(np.prod(self.batch_shape))),)).reshape(self.batch_shape)
 
     def basin_margin(self) -> Floats:
         """Signed distance-like margin of the basins of attraction (Eq. 33 for any rates).
@@ -181,9 +178,7 @@ class SingleNeuron(AbstractTheory):
         """
         p = self.layout
         made = basin_margin(p.a0, p.w0, p.beta_star, p.eta_a, p.eta_w)
-        return np.broadcast_to(made[:, 0], (max(1, int(np.prod(self.batch_shape))),)).reshape(
-            self.batch_shape
-        )
+        return np.broadcast_to(made[:, 0], (max(1, int(np.prod(self.batch_shape))),)).reshape(self.batch_shape)
 
     def regime(self) -> Regime:
         """Lazy, rich or delayed-rich, from how far and when the kernel moves."""
@@ -254,9 +249,7 @@ class SingleNeuron(AbstractTheory):
             ) from None
         spread = np.broadcast_to(function, (*front, function.shape[-1]))
         a0, w0 = split_by_imbalance(np.moveaxis(spread, -1, 0), imbalance, rate_a, rate_w)
-        return cls(
-            a0=a0, w0=np.moveaxis(w0, 0, -1), beta_star=beta_star, eta_a=rate_a, eta_w=rate_w, batch=batch
-        )  # type: ignore[arg-type]
+        return cls(a0=a0, w0=np.moveaxis(w0, 0, -1), beta_star=beta_star, eta_a=rate_a, eta_w=rate_w, batch=batch)  # type: ignore[arg-type]
 
     @classmethod
     def random(

@@ -15,7 +15,8 @@ from richter.params import Resolved, param
 from richter.refs import XU24
 from richter.regime import ALIGNMENT_CHANGES, Evidence, Regime, scalar_if_single
 from richter.schema import Variable
-from richter.theory.base import AbstractTheory, Floats, Layout, State
+from richter.theory.base import AbstractTheory
+from richter.theory.layout import Floats, Layout, State
 from richter.theory.paired import combinations, conserved, growth_of_path, refuse_near_saddle
 from richter.theory.starts import draw
 
@@ -142,7 +143,7 @@ class WideScalar(AbstractTheory):
 
     def observables(self, p: Layout, state: State, start: State) -> State:
         """Every observable by its definition."""
-        u, w = state["u"], state["w"]
+        u = state["u"]
         rho = np.sqrt((p.x * p.x).sum(axis=0))
         view = lambda s: (s["w"] * p.x).sum(axis=1) / rho
         v, v0, u0 = view(state), view(start), start["u"]
@@ -170,9 +171,7 @@ class WideScalar(AbstractTheory):
         """The mechanism (alignment, disalignment, rescaling) and the case of §3.3, with t_c's two parts."""
         prepared = self.prepare(self.layout)
         pair, rates = prepared.pair, prepared.pair.rates
-        ends = self.exact(
-            prepared, np.array([0.0, np.inf]), ("alignment", "growth", "kernel", "kernel_change")
-        )
+        ends = self.exact(prepared, np.array([0.0, np.inf]), ("alignment", "growth", "kernel", "kernel_change"))
         one = lambda x: scalar_if_single(np.broadcast_to(x, (starts, 1))[:, 0], self.batch_shape)
         starts = max(1, int(np.prod(self.batch_shape)))
         with np.errstate(all="ignore"):

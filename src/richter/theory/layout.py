@@ -1,0 +1,47 @@
+"""How a theory's parameters and times are laid out for computing."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from richter.errors import ParameterError, message
+
+Floats = NDArray[np.float64]
+State = dict[str, Floats]
+BLOCK = 1 << 14  # numbers per variable worked on at once, so that temporaries stay in the cache
+WIDE_BLOCK = 1 << 18  # the same for variables with many entries each
+
+
+class Layout(dict[str, Floats]):
+    """The parameters as arrays (*own dimensions, starts or 1, 1)."""
+
+    def __getattr__(self, name: str) -> Floats:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def rows(self, part: slice) -> Layout:
+        """The same for some of the starts."""
+        return Layout({k: v if v.shape[-2] == 1 else v[..., part, :] for k, v in self.items()})
+
+
+def check_times(t: object) -> Floats:
+    """Times as a 1-d array: at least one, none negative, none NaN.
+
+    >>> check_times([0, 1]).tolist()
+    [0.0, 1.0]
+    """
+    try:
+        times = np.atleast_1d(np.asarray(t, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise ParameterError(message("the times", "be numbers", t, "Use 0,0.5,1,inf.")) from None
+    if times.ndim != 1:
+        raise ParameterError(message("the times", "be a list", f"shape {times.shape}"))
+    if times.size == 0:
+        raise ParameterError(message("the times", "hold at least one number", "none", "Use t=[0, 1, inf]."))
+    if np.isnan(times).any() or (times < 0).any():
+        bad = times[np.isnan(times) | (times < 0)][0]
+        raise ParameterError(message("the times", "be ≥ 0", float(bad), "inf is allowed, NaN is not."))
+    return times
