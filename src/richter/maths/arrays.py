@@ -26,7 +26,8 @@ def alike(*arrays: Array) -> tuple[Any, list[Array]]:
     """The library of the arguments, and all of them as floating arrays of it."""
     xp = namespace(*arrays)
     if isinstance(xp, types.ModuleType) and xp is np:
-        return np, [np.asarray(a, dtype=np.float64) for a in arrays]
+        # Complex numbers stay: derivatives by complex steps pass through here.
+        return np, [np.asarray(a, dtype=complex if np.iscomplexobj(a) else float) for a in arrays]
     like = next(a for a in arrays if not isinstance(a, (float, int, np.ndarray)))
     device = getattr(like, "device", None)
     place = {"device": device} if device is not None and not callable(device) else {}

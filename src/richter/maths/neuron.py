@@ -155,8 +155,8 @@ def neuron_path(modes: NeuronModes, t: Array, only: Collection[str] = NEURON_OUT
     if possible(m.separatrix):
         # Nothing grows: the largest of the decaying factors is divided out instead of e^{Rt}.
         level = up | (m.across_square == 0)
-        only_e, only_w = xp.exp(-m.root * t), xp.exp(-xp.where(level, 0.0, -m.delta) * t)
-        h_decay = xp.exp(-xp.where(level, xp.where(up, m.delta, 0.0) / 2, 0.0) * t)
+        only_e, only_w = xp.exp(-m.root * t), xp.exp(-xp.where(level, 0.0, -m.delta) * t_finite)
+        h_decay = xp.exp(-xp.where(level, xp.where(up, m.delta, 0.0) / 2, 0.0) * t_finite)
         s_start = xp.where(level, only_e, xp.exp(-m.slow * t))
         s_decay = xp.where(level, h_decay, xp.ones_like(E))
         start = xp.where(m.separatrix, s_start, start)

@@ -24,7 +24,7 @@ from richter.errors import ParameterError, UnknownNameError, message, nearest
 from richter.refs import Place
 from richter.regime import Regime
 from richter.schema import SCHEMA, TIME, Variable
-from richter.theory.layout import BLOCK, WIDE_BLOCK, Floats, Layout, State, check_times
+from richter.theory.layout import BLOCK, WIDE_BLOCK, Floats, Layout, Packing, State, check_times
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -45,6 +45,7 @@ class AbstractTheory(abc.ABC):
     valid: ClassVar[str]
     places: ClassVar[tuple[Place, ...]]
     variables: ClassVar[tuple[Variable, ...]]
+    start_params: ClassVar[dict[str, str]]  # state variable → parameter that holds its start
     loss_factor: ClassVar[float]
     loss_says: ClassVar[str]
 
@@ -73,6 +74,14 @@ class AbstractTheory(abc.ABC):
     @abc.abstractmethod
     def invariants(self, p: Layout, state: State) -> State:
         """What gradient flow conserves, read off a state."""
+
+    @abc.abstractmethod
+    def rates(self, p: Layout) -> State:
+        """What multiplies minus the loss's gradient in each state variable's flow."""
+
+    @abc.abstractmethod
+    def aim(self, p: Layout) -> Floats:
+        """The value of the function at which the loss is 0."""
 
     @abc.abstractmethod
     def regime(self) -> Regime:
@@ -152,15 +161,15 @@ class AbstractTheory(abc.ABC):
     def with_(self, **changes: object) -> Self:
         """The same theory with some parameters changed."""
         now: dict[str, object] = {**self.params, "batch": self.batch}
-        parameters.check_names(
-            type(self).__name__, {**parameters.declared(self), "batch": parameters.Param("")}, changes
-        )
+        for name in changes:
+            if name not in now:
+                raise UnknownNameError(f"{type(self).__name__} has no parameter `{name}`. {nearest(name, list(now))}")
         return type(self)(**{**now, **changes})  # type: ignore[arg-type]
 
     def arrays(self, t: object, only: Iterable[str] | None = None) -> dict[str, tuple[tuple[str, ...], Floats]]:
         """The exact solution as plain arrays with their dimension names; `solve` without labels."""
         times = check_times(t)
-        variables = self._select(only)
+        variables = self.select(only)
         starts = math.prod(self.batch_shape)
         sizes = self.sizes
         shapes = {v.name: tuple(sizes[dim] for dim in v.dims) for v in variables}
@@ -177,14 +186,14 @@ class AbstractTheory(abc.ABC):
                     when = slice(c, c + columns)
                     for name, value in self.exact(prepared, times[when], shapes.keys()).items():
                         out[name][..., part, when] = value
-        return self._shaped(times, variables, out)
+        return self.shaped(times, variables, out)
 
     def solve(self, t: object, only: Iterable[str] | None = None) -> xr.Dataset:
         """The exact solution at times `t` (≥ 0, `inf` allowed) as a labelled Dataset.
 
         `only` names the variables wanted; the others are then not computed.
         """
-        return self._labelled(self.arrays(t, only), "exact")
+        return self.labelled(self.arrays(t, only), "exact")
 
     def limit(self, only: Iterable[str] | None = None) -> xr.Dataset:
         """Where gradient flow ends, t = ∞."""
@@ -205,37 +214,20 @@ class AbstractTheory(abc.ABC):
         times = check_times(t)
         if not np.isfinite(times).all():
             raise ParameterError(message("the times of simulate()", "be finite", "inf", "Use limit() for t = ∞."))
-        variables = self._select(only)
+        variables = self.select(only)
         order = np.argsort(times, kind="stable")
-        p = self.layout
-        starts = math.prod(self.batch_shape)
-        first = {
-            k: np.ascontiguousarray(np.broadcast_to(x, (*x.shape[:-2], starts, 1)))
-            for k, x in self.initial(p).items()
-        }
-
-        def unpack(flat: Floats) -> State:
-            made, at = {}, 0
-            for name, x in first.items():
-                made[name] = flat[at : at + x.size].reshape(*x.shape[:-1], -1)
-                at += x.size
-            return made
-
-        def pack(state: State) -> Floats:
-            return np.concatenate([np.broadcast_to(state[k], x.shape).ravel() for k, x in first.items()])
-
+        p, packing = self.layout, Packing(self.initial(self.layout), math.prod(self.batch_shape))
         states = integrate(
-            lambda flat: pack(self.flow(p, unpack(flat))), pack(first), times[order],
-            method=method, rtol=rtol, atol=atol,
-        )  # fmt: skip
-        unsorted = np.empty_like(states)
-        unsorted[:, order] = states
-        state = {}
-        at = 0
-        for name, x in first.items():
-            state[name] = unsorted[at : at + x.size].reshape(*x.shape[:-1], times.size)
-            at += x.size
-        return self._labelled(self.read(state, times, variables, first), f"simulated ({method})")
+            lambda flat: packing.pack(self.flow(p, packing.unpack(flat))),
+            packing.pack(packing.start),
+            times[order],
+            method=method,
+            rtol=rtol,
+            atol=atol,
+        )
+        path = np.empty_like(states)
+        path[:, order] = states
+        return self.labelled(self.read(packing.unpack(path), times, variables), f"simulated ({method})")
 
     def read(
         self,
@@ -249,7 +241,7 @@ class AbstractTheory(abc.ABC):
         with np.errstate(all="ignore"):
             every = {
                 **state,
-                **self.observables(self.layout, state, self.initial(self.layout) if first is None else first),
+                **self.observables(self.layout, state, self.initial(self.layout)),
                 **self.invariants(self.layout, state),
             }
         starts, sizes = math.prod(self.batch_shape), self.sizes
@@ -257,9 +249,10 @@ class AbstractTheory(abc.ABC):
             v.name: np.broadcast_to(every[v.name], (*(sizes[d] for d in v.dims), starts, times.size))
             for v in variables
         }
-        return self._shaped(times, variables, out)
+        return self.shaped(times, variables, out)
 
-    def _select(self, only: Iterable[str] | None) -> list[Variable]:
+    def select(self, only: Iterable[str] | None) -> list[Variable]:
+        """The declared variables of the given names; all for None."""
         known = {v.name: v for v in self.variables}
         if only is None:
             return list(self.variables)
@@ -271,9 +264,10 @@ class AbstractTheory(abc.ABC):
                 )
         return [known[name] for name in dict.fromkeys(names)]
 
-    def _shaped(
+    def shaped(
         self, times: Floats, variables: Sequence[Variable], out: State
     ) -> dict[str, tuple[tuple[str, ...], Floats]]:
+        """Arrays (*own dimensions, starts, times) as (*batch, times, *own dimensions) with their names."""
         made: dict[str, tuple[tuple[str, ...], Floats]] = {"t": (("t",), times)}
         for v in variables:
             own = len(v.dims)
@@ -282,7 +276,8 @@ class AbstractTheory(abc.ABC):
             made[v.name] = ((*self.batch_names, "t", *v.dims), value)
         return made
 
-    def _labelled(self, arrays: dict[str, tuple[tuple[str, ...], Floats]], how: str) -> xr.Dataset:
+    def labelled(self, arrays: dict[str, tuple[tuple[str, ...], Floats]], how: str) -> xr.Dataset:
+        """Arrays with dimension names as a Dataset with the schema's metadata."""
         import xarray as xr
 
         meta = {v.name: v.attrs for v in self.variables}

@@ -55,6 +55,7 @@ class DiagonalNetwork(AbstractTheory):
     formula: ClassVar[str] = "per mode aᵢ, bᵢ = ½(a₀+b₀) √γ ± ½(a₀−b₀)/√γ; for a = b logistic (Eq. 3.9)"
     valid: ClassVar[str] = "f(x) = Σ xᵢaᵢbᵢ, uncorrelated inputs, gradient flow on ½E(f − Σ xᵢSᵢ)²"
     places = (NAM24["Sec. 3.3"], NAM24["Sec. 3.4"])
+    start_params: ClassVar[dict[str, str]] = {"a": "a0", "b": "b0"}
     loss_factor: ClassVar[float] = 1.0
     loss_says: ClassVar[str] = "½Σ E[xᵢ²](aᵢbᵢ − Sᵢ)² (NAM24: ½, mean over data)"
     variables = (
@@ -119,17 +120,26 @@ class DiagonalNetwork(AbstractTheory):
         force = p.input_variance * (a * b - p.target)
         return {"a": -p.eta_a * force * b, "b": -p.eta_b * force * a}
 
+    def rates(self, p: Layout) -> State:
+        """(η_a, η_b)."""
+        return {"a": p.eta_a, "b": p.eta_b}
+
+    def aim(self, p: Layout) -> Floats:
+        """S."""
+        return p.target
+
     def observables(self, p: Layout, state: State, start: State) -> State:
         """Every observable by its definition."""
         a, b = state["a"], state["b"]
         kernel = lambda s: p.input_variance * (p.eta_b * s["a"] ** 2 + p.eta_a * s["b"] ** 2)
         now, first = kernel(state), kernel(start)
+        meets = lambda x, y: np.einsum("i...,i...->...", np.sqrt(p.input_variance) * x, np.sqrt(p.input_variance) * y)
         pq = lambda s: tuple(x[None] for x in combinations(s["b"], s["a"], p.eta_b, p.eta_a))
         return {
             "output": a * b,
             "loss": (p.input_variance * (a * b - p.target) ** 2).sum(axis=0) / 2,
             "growth": growth_of_path(pq(state), pq(start), p.eta_b, p.eta_a),  # type: ignore[arg-type]
-            "alignment": _cosine(a * b, p.target, p.input_variance),
+            "alignment": meets(a * b, p.target) / np.sqrt(meets(a * b, a * b) * meets(p.target, p.target)),
             "kernel": now,
             "kernel_distance": 1 - (now * first).sum(axis=0) / (_length(now) * _length(first)),
             "kernel_change": _length(now - first) / _length(first),

@@ -45,3 +45,26 @@ def check_times(t: object) -> Floats:
         bad = times[np.isnan(times) | (times < 0)][0]
         raise ParameterError(message("the times", "be ≥ 0", float(bad), "inf is allowed, NaN is not."))
     return times
+
+
+class Packing:
+    """A state as one flat vector, as integrators want it, and back."""
+
+    def __init__(self, start: State, starts: int) -> None:
+        """Remember the shapes of `start`, spread over all starts."""
+        self.start = {
+            name: np.ascontiguousarray(np.broadcast_to(x, (*x.shape[:-2], starts, 1))) for name, x in start.items()
+        }
+
+    def pack(self, state: State) -> Floats:
+        """One vector of the state at one time."""
+        return np.concatenate([np.broadcast_to(state[name], x.shape).ravel() for name, x in self.start.items()])
+
+    def unpack(self, flat: Floats) -> State:
+        """The state of a vector (variable,) or of a path (variable, time)."""
+        made, at = {}, 0
+        for name, x in self.start.items():
+            part = flat[at : at + x.size]
+            made[name] = part.reshape(*x.shape[:-1], -1)
+            at += x.size
+        return made

@@ -39,6 +39,7 @@ class LinearModel(AbstractTheory):
     formula: ClassVar[str] = "⟨e_k|f⟩(t) = c*_k (1 − exp(−ηρ_k t)) + c_k(0) exp(−ηρ_k t)"
     valid: ClassVar[str] = "fixed features, gradient flow on ½E(f − f*)²"
     places = (NAM24["Sec. 1.5"], NAM24["Eq. 1.26"])
+    start_params: ClassVar[dict[str, str]] = {"output": "initial_output"}
     loss_factor: ClassVar[float] = 1.0
     loss_says: ClassVar[str] = "½Σ(c − c*)² (NAM24: ½, mean over data)"
     variables = (
@@ -75,6 +76,14 @@ class LinearModel(AbstractTheory):
     def flow(self, p: Layout, state: State) -> State:
         """Eq. 1.25."""
         return {"output": -p.eta * p.eigenvalues * (state["output"] - p.coefficients)}
+
+    def rates(self, p: Layout) -> State:
+        """ηρ: the weights' rate η times the squared size of each feature."""
+        return {"output": p.eta * p.eigenvalues}
+
+    def aim(self, p: Layout) -> Floats:
+        """c*."""
+        return p.coefficients
 
     def observables(self, p: Layout, state: State, start: State) -> State:
         """Every observable by its definition."""

@@ -60,6 +60,7 @@ class ScalarNetwork(AbstractTheory):
     formula: ClassVar[str] = "aᵢ, bᵢ = ½(a₀+b₀)ᵢ √γ ± ½(a₀−b₀)ᵢ/√γ, γ(t) = N/D with E = exp(−2R E[x²] t)"
     valid: ClassVar[str] = "f(x) = (x/Z) Σ aᵢbᵢ, gradient flow on ½E(f − xS)²"
     places = (NAM24["Sec. 6.2"], NAM24["Theorem 1"])
+    start_params: ClassVar[dict[str, str]] = {"a": "a0", "b": "b0"}
     loss_factor: ClassVar[float] = 1.0
     loss_says: ClassVar[str] = "½E[x²](θ − S)² (NAM24: ½, mean over data)"
     variables = (
@@ -114,6 +115,14 @@ class ScalarNetwork(AbstractTheory):
         a, b = state["a"], state["b"]
         force = p.input_variance / p.normalisation * ((a * b).sum(axis=0) / p.normalisation - p.target)
         return {"a": -p.eta_a * force * b, "b": -p.eta_b * force * a}
+
+    def rates(self, p: Layout) -> State:
+        """(η_a, η_b)."""
+        return {"a": p.eta_a, "b": p.eta_b}
+
+    def aim(self, p: Layout) -> Floats:
+        """S."""
+        return p.target
 
     def observables(self, p: Layout, state: State, start: State) -> State:
         """Every observable by its definition."""

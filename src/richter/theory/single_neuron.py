@@ -72,6 +72,7 @@ class SingleNeuron(AbstractTheory):
         "f(x) = a w·x, gradient flow on ½‖Xβ − y‖² (sum over data), whitened inputs XᵀX = I, β* ≠ 0"
     )
     places = (KUN24["Sec. 3"], KUN24["App. A"])
+    start_params: ClassVar[dict[str, str]] = {"a": "a0", "w": "w0"}
     loss_factor: ClassVar[float] = 1.0
     loss_says: ClassVar[str] = "½‖β − β*‖² (KUN24: ½, sum over data)"
     variables = (
@@ -139,6 +140,14 @@ class SingleNeuron(AbstractTheory):
         """Gradient flow, Eqs. 14–15."""
         da, dw = neuron_flow(state["a"], state["w"], p.beta_star, p.eta_a, p.eta_w)
         return {"a": da, "w": dw}
+
+    def rates(self, p: Layout) -> State:
+        """(η_a, η_w)."""
+        return {"a": p.eta_a, "w": p.eta_w}
+
+    def aim(self, p: Layout) -> Floats:
+        """β*."""
+        return p.beta_star
 
     def observables(self, p: Layout, state: State, start: State) -> State:
         """Every observable by its definition."""

@@ -69,6 +69,7 @@ class WideScalar(AbstractTheory):
         "two-layer linear network with one output, gradient flow on E(f − y)², inputs on one line through 0"
     )
     places = (XU24["Theorem 1"], XU24["Prop. 1"], XU24["Prop. 2"])
+    start_params: ClassVar[dict[str, str]] = {"u": "u0", "w": "w0"}
     loss_factor: ClassVar[float] = 2.0
     loss_says: ClassVar[str] = "(f − y)² (XU24: no ½, mean over data)"
     variables = (
@@ -140,6 +141,14 @@ class WideScalar(AbstractTheory):
             "u": -2 * p.eta_u * p.gamma * hidden * error,
             "w": -2 * p.eta_w * p.gamma * u[:, None] * p.x * error,
         }
+
+    def rates(self, p: Layout) -> State:
+        """(η_u, η_w)."""
+        return {"u": p.eta_u, "w": p.eta_w}
+
+    def aim(self, p: Layout) -> Floats:
+        """y."""
+        return p.y
 
     def observables(self, p: Layout, state: State, start: State) -> State:
         """Every observable by its definition."""

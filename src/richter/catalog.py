@@ -1,0 +1,114 @@
+"""Everything there is, found when asked for: theories and published formulas, own and of plug-ins.
+
+A plug-in announces a theory by an entry point in the group `richter.theories`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from types import ModuleType
+
+from richter.errors import UnknownNameError, nearest
+from richter.refs import Implementation, Place, Role
+from richter.theory.base import AbstractTheory
+
+GROUP = "richter.theories"
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A published formula and the function that is it."""
+
+    place: Place
+    function: Callable[..., object]
+    role: Role
+
+    @property
+    def where(self) -> str:
+        """The function's full name."""
+        return f"{self.function.__module__}.{self.function.__qualname__}"
+
+
+def theories() -> dict[str, type[AbstractTheory]]:
+    """The theories by name.
+
+    >>> sorted(theories())[0]
+    'diagonal-network'
+    """
+    made = {theory.name: theory for theory in _own()}
+    for point in entry_points(group=GROUP):
+        theory = point.load()
+        if not (isinstance(theory, type) and issubclass(theory, AbstractTheory)):
+            raise UnknownNameError(f"The entry point {point.name} ({point.value}) is not a theory.")
+        made[theory.name] = theory
+    return made
+
+
+@cache
+def _own() -> tuple[type[AbstractTheory], ...]:
+    import richter.theory
+
+    found = []
+    for module in _modules(richter.theory):
+        for _, item in inspect.getmembers(module, inspect.isclass):
+            if (
+                issubclass(item, AbstractTheory)
+                and not inspect.isabstract(item)
+                and item.__module__ == module.__name__
+            ):
+                found.append(item)
+    return tuple(sorted(found, key=lambda theory: theory.name))
+
+
+def theory(name: str) -> type[AbstractTheory]:
+    """A theory by its name in either spelling.
+
+    >>> theory("SingleNeuron") is theory("single-neuron")
+    True
+    """
+    known = theories()
+    for key, found in known.items():
+        if name in (key, found.__name__) or name.lower() == found.__name__.lower():
+            return found
+    raise UnknownNameError(f"No theory named `{name}`. {nearest(name, list(known))}")
+
+
+def formulas() -> list[Formula]:
+    """Every function that is marked with a published place, in the order of the papers.
+
+    >>> len(formulas()) > 20
+    True
+    """
+    import richter.maths
+
+    found: dict[tuple[str, str], Formula] = {}
+    for module in _modules(richter.maths):
+        for function in vars(module).values():
+            mark = getattr(function, "__richter_implements__", None)
+            if isinstance(mark, Implementation) and function.__module__ == module.__name__:
+                for place in mark.places:
+                    key = (str(place), f"{module.__name__}.{function.__qualname__}")
+                    found[key] = Formula(place, function, mark.role)
+    return sorted(found.values(), key=lambda f: (f.place.paper.key, natural(f.place.where), f.where))
+
+
+def natural(where: str) -> tuple[tuple[int, str], ...]:
+    """A sort key that puts Eq. 9 before Eq. 10.
+
+    >>> natural("Eq. 9") < natural("Eq. 10")
+    True
+    """
+    import re
+
+    return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", where) if part)
+
+
+def _modules(package: ModuleType) -> Iterator[ModuleType]:
+    for info in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+        yield importlib.import_module(info.name)

@@ -1,0 +1,187 @@
+"""Wrong versions of the theories, to judge the laws: every mutant must die, every law must kill.
+
+`python -m richter.testing.mutants` prints which law finds which mutant and exits 1 if one survives.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[1]
+RUN = """
+import json, warnings
+warnings.simplefilter("error")
+from richter.testing.laws import laws
+from richter.testing.zoo import members
+broken = {}
+for member in members():
+    for name, law in laws().items():
+        if member.why_not(name) is None:
+            try:
+                law(member)
+            except Exception as problem:
+                broken.setdefault(name, []).append(member.name)
+print(json.dumps(broken))
+"""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One wrong line: `old` in `file` becomes `new`."""
+
+    says: str
+    file: str
+    old: str
+    new: str
+
+
+MUTANTS: tuple[Mutant, ...] = (
+    # The single neuron.
+    Mutant("rotation with the wrong sign", "maths/neuron.py", "rotation = turn - ", "rotation = turn + "),
+    Mutant("factor ½ of 2R dropped", "maths/neuron.py", "big = F / (2 * m.root)", "big = F / m.root"),
+    Mutant("w⊥ left out of the norm", "maths/neuron.py", "mass = weight + big + tail", "mass = weight + big"),
+    Mutant("δ instead of δ/2", "maths/neuron.py", "    h = delta / 2\n", "    h = delta\n"),
+    Mutant("rates swapped in the rescaling", "maths/neuron.py",
+           "root_a, root_w = xp.sqrt(eta_w), xp.sqrt(eta_a)", "root_a, root_w = xp.sqrt(eta_a), xp.sqrt(eta_w)"),
+    Mutant("y₋ with the wrong sign for δ < 0", "maths/neuron.py",
+           "sin * (along * (B / slow) - a)", "sin * (along * (B / slow) + a)"),
+    Mutant("loss without ½", "maths/neuron.py", "/ (2 * (m.root_a * m.root_w) ** 2)", "/ (m.root_a * m.root_w) ** 2"),
+    Mutant("loss keeps its residual along β* only", "maths/neuron.py",
+           "(short * short + side_square)", "(short * short)"),
+    Mutant("saddle treated like any start", "maths/neuron.py",
+           "y_plus == 0, frozen_a", "y_plus != y_plus, frozen_a"),
+    Mutant("φ loses its sign", "maths/neuron.py", "xp.where(square > 0, along, xp.nan)",
+           "xp.where(square > 0, xp.abs(along), xp.nan)"),
+    Mutant("kernel distance with a₀ for a(t)", "maths/neuron.py",
+           "                a * a,\n", "                m.a0 * m.a0 + 0 * a,\n"),
+    Mutant("kernel: rates swapped", "maths/neuron_law.py", "identity * (eta_w * a * a)", "identity * (eta_a * a * a)"),
+    Mutant("flow and exact on another clock", "theory/single_neuron.py",
+           'return {"a": da, "w": dw}', 'return {"a": 2 * da, "w": 2 * dw}'),
+    Mutant("flow: rate of w forgotten", "maths/neuron_law.py", "eta_w * a * error", "a * error"),
+    Mutant("δ with a plus", "maths/neuron_law.py", "(left - right) * (left + right)", "(left + right) * (left + right)"),
+    Mutant("frozen a: w at the wrong rate", "maths/neuron.py",
+           "w = w0 + (time_w * a0) * (beta_star - a0 * w0)", "w = w0 + (2 * time_w * a0) * (beta_star - a0 * w0)"),
+    Mutant("frozen layer: kernel distance 0 though it is not defined", "maths/neuron.py",
+           '"kernel_distance": lambda: xp.where(moving, 0.0, xp.nan)', '"kernel_distance": lambda: xp.where(moving, 0.0, 0.0)'),
+    # Pairs of layers.
+    Mutant("rate 4 instead of 2 (the misprint of NAM24 Eq. 6.12)", "maths/growth.py",
+           "E = xp.exp(-2 * r.root", "E = xp.exp(-4 * r.root"),
+    Mutant("R with 2AB for 4AB", "maths/growth.py", "kernel = 2 * _root(xp, p)", "kernel = 1.414 * _root(xp, p)"),
+    Mutant("growth upside down", "maths/growth.py", "factor = N / D_safe", "factor = D / N_safe"),
+    Mutant("share left squared", "maths/growth.py", "        left = E / (N * D)\n", "        left = (E / (N * D)) ** 2\n"),
+    Mutant("no limit ∞ at P = 0", "maths/growth.py", "xp.where(infinite, xp.inf, xp.where(vanishing, 0.0, factor))",
+           "xp.where(infinite, 1.0, xp.where(vanishing, 0.0, factor))"),
+    Mutant("stretch has the sign of its size", "maths/growth.py",
+           "stretch = (r.pull * T)", "stretch = (xp.abs(r.pull) * T)"),
+    Mutant("v moves like u", "maths/pair.py", "(moved * (m.root_v * m.v0) + sign * push", "(moved * (m.root_v * m.v0) + push"),
+    Mutant("w recovered with the other rate (the misprint of XU24 §3.1)", "maths/pair.py",
+           "sign * push * m.lead) / m.root_v", "sign * push * m.lead) / m.root_u"),
+    Mutant("kernel without its factor 2", "maths/pair.py", '"kernel": lambda: 2 * (grown + fallen)',
+           '"kernel": lambda: grown + fallen'),
+    Mutant("q grows", "maths/pair.py", "xp.where(rises, s, s - push)", "xp.where(rises, 1 / s, s - push)"),
+    Mutant("norm without its cross term", "maths/pair.py", "+ s * s * start + 2 * push * s * along", "+ s * s * start"),
+    Mutant("kernel gain without Q/α", "maths/pair.py", "(grown - r.p) + (fallen - r.q)", "(grown - r.p)"),
+    Mutant("frozen layer at twice the rate", "maths/pair.py", "drive = -lasting * m.scale", "drive = -2 * lasting * m.scale"),
+    Mutant("ρ as a mean (the misprint of XU24)", "theory/wide_scalar.py",
+           "rho = np.sqrt((p.x * p.x).sum(axis=0))\n        direction", "rho = np.sqrt((p.x * p.x).mean(axis=0))\n        direction"),
+    Mutant("loss factor 1", "theory/wide_scalar.py", "loss_factor: ClassVar[float] = 2.0", "loss_factor: ClassVar[float] = 1.0"),
+    Mutant("clock without the factor 2", "theory/wide_scalar.py",
+           "p.gamma * rho, 2.0, p.eta_u, p.eta_w)", "p.gamma * rho, 1.0, p.eta_u, p.eta_w)"),
+    Mutant("loss is not squared", "theory/wide_scalar.py", 'out["loss"] = got["residual"] ** 2', 'out["loss"] = np.abs(got["residual"])'),
+    Mutant("flow climbs in w", "theory/wide_scalar.py", '"w": -2 * p.eta_w', '"w": 2 * p.eta_w'),
+    Mutant("loss without ½", "theory/scalar_network.py",
+           'p.input_variance * got["residual"] ** 2 / 2', 'p.input_variance * got["residual"] ** 2'),
+    Mutant("kernel without E[x²]", "theory/scalar_network.py",
+           'p.input_variance * got["kernel"]', 'got["kernel"]'),
+    Mutant("layers swapped", "theory/scalar_network.py", "layer_pair(p.b0, p.a0,", "layer_pair(p.a0, p.b0,"),
+    Mutant("Z forgotten in the flow", "theory/scalar_network.py",
+           "force = p.input_variance / p.normalisation", "force = p.input_variance"),
+    Mutant("imbalance with the rates swapped", "theory/paired.py",
+           "left, right = np.sqrt(eta_u) * np.abs(v), np.sqrt(eta_v) * np.abs(u)",
+           "left, right = np.sqrt(eta_v) * np.abs(v), np.sqrt(eta_u) * np.abs(u)"),
+    Mutant("E[x²] forgotten in the clock", "theory/diagonal_network.py",
+           "layer_pair(p.b0[None], p.a0[None], p.target, 1.0, p.input_variance,",
+           "layer_pair(p.b0[None], p.a0[None], p.target, 1.0, 1.0,"),
+    Mutant("kernel's turn without projection", "theory/diagonal_network.py",
+           "across = gain - k0 * ((gain * k0).sum(axis=0) / square)", "across = gain"),
+    Mutant("alignment without weights", "theory/diagonal_network.py",
+           "inner = lambda x, y: (weight * x * y).sum(axis=0)", "inner = lambda x, y: (x * y).sum(axis=0)"),
+    Mutant("start forgotten", "maths/linear.py", "return done * c + left * start", "return done * c"),
+    Mutant("exponential of the opposite sign of the start", "maths/linear.py",
+           "left * (start - c)", "left * (start + c)"),
+    Mutant("relaxes without η", "maths/linear.py", "rate = eta * eigenvalues", "rate = eigenvalues"),
+    # The contract.
+    Mutant("times are sorted behind the user's back", "theory/base.py",
+           "times = check_times(t)\n        variables = self.select(only)\n        starts", "times = np.sort(check_times(t))\n        variables = self.select(only)\n        starts"),
+    Mutant("only the first start is solved", "theory/layout.py",
+           "v if v.shape[-2] == 1 else v[..., part, :]", "v[..., :1, :]"),
+    Mutant("batches are laid out wrongly", "theory/base.py",
+           "np.ascontiguousarray(np.moveaxis(flat, 0, -1))[..., None]",
+           "np.ascontiguousarray(np.moveaxis(flat[::-1], 0, -1))[..., None]"),
+    Mutant("dimensions out of order", "theory/base.py",
+           "((*self.batch_names, \"t\", *v.dims), value)", "((\"t\", *self.batch_names, *v.dims), value)"),
+    Mutant("a regime without a name", "theory/single_neuron.py",
+           "scalar_if_single(by_movement(most, share), shape)", "scalar_if_single(most, shape)"),
+)  # fmt: skip
+
+
+def kills(mutant: Mutant) -> dict[str, list[str]]:
+    """The laws that the mutant breaks, and on which members."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "richter"
+        shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        file = copy / mutant.file
+        text = file.read_text()
+        if text.count(mutant.old) < 1:
+            raise AssertionError(f"{mutant.file} no longer contains {mutant.old!r}: rewrite the mutant")
+        file.write_text(text.replace(mutant.old, mutant.new))
+        done = subprocess.run(
+            [sys.executable, "-c", RUN],
+            env={**os.environ, "PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+    if done.returncode:
+        return {"does not run": [done.stderr.strip().splitlines()[-1]]}
+    broken: dict[str, list[str]] = json.loads(done.stdout)
+    return broken
+
+
+def judge(mutants: Sequence[Mutant] = MUTANTS, workers: int = 2) -> list[tuple[Mutant, dict[str, list[str]]]]:
+    """Every mutant with the laws that kill it."""
+    with ThreadPoolExecutor(workers) as pool:
+        return list(zip(mutants, pool.map(kills, mutants), strict=True))
+
+
+def main() -> int:
+    """Print the matrix; 1 if a mutant survives or a law never kills."""
+    from richter.testing.laws import laws
+
+    verdicts = judge()
+    count = dict.fromkeys(laws(), 0)
+    for mutant, broken in verdicts:
+        for law in broken:
+            count[law] = count.get(law, 0) + 1
+        found = ", ".join(f"{law} ({len(where)})" for law, where in broken.items()) or "SURVIVES"
+        print(f"{mutant.file}: {mutant.says}\n    {found}")
+    print("\nmutants killed by each law:")
+    for law, kill in count.items():
+        print(f"  {kill:3d}  {law}")
+    survivors = [mutant for mutant, broken in verdicts if not broken]
+    idle = [law for law, kill in count.items() if not kill]
+    print(f"\n{len(verdicts) - len(survivors)} of {len(verdicts)} mutants die; laws that kill none: {idle or 'none'}")
+    return int(bool(survivors or idle))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,100 @@
+"""Members of every theory on which the laws are run: signs, symmetries, extremes, batches, frozen layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from richter.theory.base import AbstractTheory
+from richter.theory.diagonal_network import DiagonalNetwork
+from richter.theory.linear_model import LinearModel
+from richter.theory.scalar_network import ScalarNetwork
+from richter.theory.single_neuron import SingleNeuron
+from richter.theory.wide_scalar import WideScalar
+
+
+@dataclass(frozen=True)
+class Member:
+    """A theory to test, the times to look at, and what the laws may not ask of it (with the reason)."""
+
+    name: str
+    make: Callable[[], AbstractTheory]
+    times: tuple[float, ...] = (0.0, 0.1, 0.4, 1.0, 2.5)
+    excused: tuple[tuple[str, str], ...] = ()
+
+    def why_not(self, law: str) -> str | None:
+        """The reason why a law is not asked of this member."""
+        return dict(self.excused).get(law)
+
+
+STIFF = (("agrees_with_its_simulation", "too stiff for an explicit integrator"),)
+SADDLE = (("restarted_it_goes_on", "the saddle's axis repels rounding errors"),)
+
+
+def members() -> list[Member]:
+    """The zoo."""
+    e, r = np.array([0.6, -0.8]), np.random.default_rng(7)
+    neuron = lambda **kw: lambda: SingleNeuron(**{"beta_star": 1.5 * e, **kw})  # type: ignore[arg-type]
+    wide = lambda **kw: lambda: WideScalar(**{"x": [0.5, -1.0, 0.3], "y": 1.2, **kw})
+    scalar = lambda **kw: lambda: ScalarNetwork(**{"target": 1.3, **kw})
+    diagonal = lambda **kw: lambda: DiagonalNetwork(**{"target": [1.0, -0.7, 2.0], **kw})
+    linear = lambda **kw: lambda: LinearModel(**{"coefficients": [1.0, -0.5, 0.3], **kw})
+    u, w = r.normal(size=4), r.normal(size=(4, 3))
+    a, b = r.normal(size=5), r.normal(size=5)
+    far = tuple(np.array([0.0, 1e-7, 1e-6, 3e-6]))
+    return [
+        Member("neuron-upstream", neuron(a0=1.4, w0=[-0.5, 0.2])),
+        Member("neuron-downstream", neuron(a0=0.3, w0=[-1.2, 0.9], eta_a=0.5, eta_w=2.0)),
+        Member("neuron-crossing", neuron(a0=0.4, w0=-2.0 * e + [0.1, 0.1])),
+        Member("neuron-negative-a", neuron(a0=-0.8, w0=[0.3, 0.5], eta_a=2.0)),
+        Member("neuron-balanced", neuron(a0=0.5, w0=[0.3, 0.4])),
+        Member("neuron-aligned", neuron(a0=0.2, w0=0.7 * e)),
+        Member("neuron-a-zero", neuron(a0=0.0, w0=[0.5, 0.3])),
+        Member("neuron-w-zero", neuron(a0=0.7, w0=[0.0, 0.0])),
+        Member("neuron-one-input", lambda: SingleNeuron(a0=-0.4, w0=[0.3], beta_star=[2.0])),
+        Member("neuron-five-inputs", lambda: SingleNeuron(a0=0.3, w0=b, beta_star=a)),
+        Member("neuron-saddle", neuron(a0=0.0, w0=[0.8, 0.0], beta_star=[0.0, 1.5]), excused=(*SADDLE, ("obeys_its_symmetries", SADDLE[0][1]))),
+        Member("neuron-at-rest", neuron(a0=0.0, w0=[0.0, 0.0])),
+        Member("neuron-frozen-a", neuron(a0=0.7, w0=[0.5, 0.3], eta_a=0.0, eta_w=0.6)),
+        Member("neuron-frozen-w", neuron(a0=0.7, w0=[0.5, 0.3], eta_w=0.0)),
+        Member("neuron-frozen-both", neuron(a0=0.7, w0=[0.5, 0.3], eta_w=0.0, eta_a=0.0)),
+        Member("neuron-far-upstream", neuron(a0=1e3, w0=[0.5, 0.3]), far, STIFF),
+        Member("neuron-far-downstream", neuron(a0=1e-3, w0=[5e2, 3e2]), far, STIFF),
+        Member(
+            "neuron-batch",
+            lambda: SingleNeuron(a0=r.normal(size=(3, 1)), w0=r.normal(size=(2, 2)), beta_star=e, eta_a=[0.5, 1.0]),
+        ),
+        Member("wide", wide(u0=u, w0=w)),
+        Member("wide-rates", wide(u0=u, w0=w, eta_u=0.3, eta_w=2.0, gamma=0.4)),
+        Member("wide-negative", wide(u0=u, w0=w, y=-2.0, gamma=-0.7)),
+        Member("wide-zero-target", wide(u0=u, w0=w, y=0.0)),
+        Member("wide-parallel", lambda: WideScalar(u0=a, w0=0.5 * a[:, None], x=[1.0], y=0.4, gamma=0.3)),
+        Member("wide-no-p", lambda: WideScalar(u0=a, w0=-a[:, None], x=[1.0], y=0.4), excused=SADDLE),
+        Member("wide-no-p-down", lambda: WideScalar(u0=a, w0=-a[:, None], x=[1.0], y=-0.4)),
+        Member("wide-no-p-zero", lambda: WideScalar(u0=a, w0=-a[:, None], x=[1.0], y=0.0)),
+        Member("wide-u-zero", wide(u0=0 * u, w0=w)),
+        Member("wide-one-neuron", lambda: WideScalar(u0=[0.3], w0=[[-0.2]], x=[2.0], y=1.0)),
+        Member("wide-frozen-u", wide(u0=u, w0=w, eta_u=0.0)),
+        Member("wide-frozen-w", wide(u0=u, w0=w, eta_w=0.0)),
+        Member("wide-batch", lambda: WideScalar(u0=r.normal(size=(3, 4)), w0=w, x=[1.0, 0.0, 0.2], y=[1.0, -1.0, 0.0])),
+        Member("scalar", scalar(a0=a, b0=b)),
+        Member("scalar-rates", scalar(a0=a, b0=b, eta_a=0.4, eta_b=1.5, normalisation=3.0, input_variance=0.7)),
+        Member("scalar-negative", scalar(a0=a, b0=b, target=-1.0)),
+        Member("scalar-signs", scalar(a0=[1.0, -1.0, 1.0, 1.0], b0=[1.0, 1.0, -1.0, 1.0], normalisation=2.0)),
+        Member("scalar-frozen-a", scalar(a0=a, b0=b, eta_a=0.0)),
+        Member("scalar-frozen-b", scalar(a0=a, b0=b, eta_b=0.0)),
+        Member("scalar-batch", scalar(a0=r.normal(size=(3, 2)), b0=r.normal(size=(3, 2)), target=[1.0, 0.0, 2.0])),
+        Member("diagonal", diagonal(a0=[0.1, 0.2, -0.3], b0=[0.3, 0.1, 0.2], input_variance=[1.0, 0.5, 0.2])),
+        Member("diagonal-equal", diagonal(a0=0.1, b0=0.1, target=[1.0, 2.0, 0.5])),
+        Member("diagonal-opposite", diagonal(a0=0.1, b0=-0.1), excused=SADDLE),
+        Member("diagonal-rates", diagonal(a0=0.5, b0=-0.2, eta_a=0.3, eta_b=2.0)),
+        Member("diagonal-frozen", diagonal(a0=0.5, b0=-0.2, eta_a=0.0)),
+        Member("diagonal-one", lambda: DiagonalNetwork(a0=[0.1], b0=[0.4], target=[-1.0])),
+        Member("diagonal-batch", diagonal(a0=r.normal(size=(3, 3)), b0=0.3, input_variance=[1.0, 0.3, 0.1])),
+        Member("linear", linear(eigenvalues=[2.0, 0.5, 0.1])),
+        Member("linear-null", linear(eigenvalues=[2.0, 0.0, 0.1], eta=0.3, initial_output=[0.2, 0.4, -1.0])),
+        Member("linear-frozen", linear(eigenvalues=[2.0, 0.5, 0.1], eta=0.0, initial_output=0.3)),
+        Member("linear-batch", linear(eigenvalues=[2.0, 0.5, 0.1], eta=[0.5, 1.0], initial_output=0.1)),
+    ]  # fmt: skip

@@ -1,0 +1,85 @@
+"""Two layers that meet in one number, by the exponential of a 2 × 2 matrix, with plain hyperbolic functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mpmath import mp
+
+from tests.references.precision import Number, inner
+
+Layers = tuple[list[Number], list[Number], Number]
+
+
+def layers(
+    u0: Sequence[Number],
+    v0: Sequence[Number],
+    scale: Number,
+    target: Number,
+    eta_u: Number,
+    eta_v: Number,
+    tau: Number,
+) -> Layers:
+    r"""(u, v, α) at τ under $\dot u=-\eta_usv(f-y)$, $\dot v=-\eta_vsu(f-y)$, $f=s\sum uv$.
+
+    In $\hat u=\sqrt{\eta_v}u$, $\hat v=\sqrt{\eta_u}v$ the flow is a hyperbolic rotation by ½ ln α, and
+    $\dot\alpha=2\alpha(b-A\alpha+B/\alpha)$ is linear in $(N,D)$ with $\alpha=N/D$, by the matrix (b 2B; 2A −b).
+    """
+    if not (eta_u and eta_v):
+        return _frozen(u0, v0, scale, target, eta_u, eta_v, tau)
+    root_u, root_v = mp.sqrt(eta_v), mp.sqrt(eta_u)
+    p = [(root_v * y + root_u * x) / 2 for x, y in zip(u0, v0, strict=True)]
+    q = [(root_v * y - root_u * x) / 2 for x, y in zip(u0, v0, strict=True)]
+    A, B = scale**2 * inner(p, p), scale**2 * inner(q, q)
+    b = scale * root_u * root_v * target
+    R = mp.sqrt(b * b + 4 * A * B)
+    if mp.isinf(tau):
+        if A and R:
+            alpha = (b + R) / (2 * A) if B or b > 0 else mp.mpf(0)
+        elif A:
+            alpha = mp.mpf(0)
+        elif b < 0:
+            alpha = B / -b
+        else:
+            alpha = mp.inf if B or b else mp.mpf(1)
+    else:
+        cosh, sinh = mp.cosh(R * tau), mp.sinh(R * tau) / R if R else tau
+        alpha = (cosh + (b + 2 * B) * sinh) / (cosh + (2 * A - b) * sinh)
+    grow = [x * mp.sqrt(alpha) if x else x for x in p]
+    fall = [x / mp.sqrt(alpha) if x and mp.isfinite(alpha) else mp.mpf(0) for x in q]
+    u = [(x - y) / root_u for x, y in zip(grow, fall, strict=True)]
+    v = [(x + y) / root_v for x, y in zip(grow, fall, strict=True)]
+    return u, v, alpha
+
+
+def _frozen(
+    u0: Sequence[Number],
+    v0: Sequence[Number],
+    scale: Number,
+    target: Number,
+    eta_u: Number,
+    eta_v: Number,
+    tau: Number,
+) -> Layers:
+    fixed, rate = (v0, eta_u) if eta_u else (u0, eta_v)
+    square = scale**2 * inner(fixed, fixed)
+    if not (rate and square):
+        return list(u0), list(v0), mp.mpf(1)
+    step = (1 - mp.exp(-rate * square * tau)) / square * scale * (target - scale * inner(u0, v0))
+    moved = lambda layer, other, moves: [x + step * y if moves else x for x, y in zip(layer, other, strict=True)]
+    return moved(u0, v0, bool(eta_u)), moved(v0, u0, bool(eta_v)), mp.mpf(1)
+
+
+def speed(
+    u0: Sequence[Number], v0: Sequence[Number], scale: Number, target: Number, eta_u: Number, eta_v: Number
+) -> Number:
+    """The largest rate in the solution, to a few digits."""
+    with mp.workdps(30):
+        weight = scale**2 * (eta_v * inner(u0, u0) + eta_u * inner(v0, v0))
+        return abs(scale * mp.sqrt(eta_u * eta_v) * target) + weight
+
+
+def cosine(x: Sequence[Number], y: Sequence[Number]) -> Number:
+    """Cosine between two lists of numbers, undefined where one is 0."""
+    length = mp.sqrt(inner(x, x) * inner(y, y))
+    return inner(x, y) / length if length else mp.nan
