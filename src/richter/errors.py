@@ -43,7 +43,7 @@ def show(value: object, width: int = 60) -> str:
     '[1.0, 2.0]'
     """
     if isinstance(value, np.ndarray):
-        text = f"{value.item()!r}" if value.ndim == 0 else f"array of shape {value.shape}"
+        text = f"{value.tolist()!r}" if value.size <= 6 else f"array of shape {value.shape}"
     else:
         text = " ".join(repr(value).split())
     return text if len(text) <= width else text[: width - 1] + "…"

@@ -10,7 +10,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from richter.errors import ParameterError, UnknownNameError, message, nearest, show
 
 Floats = NDArray[np.float64]
+Given: TypeAlias = Any  # a number, list or array when given, a float64 array once validated
 LARGEST = 1e100  # squares of squares still fit into a double
 
 
@@ -39,8 +40,15 @@ class Param:
     def bounds(self) -> str:
         """The constraint in words, for messages and documentation."""
         if self.low is not None:
-            return f"be {'>' if self.open_low else '≥'} {self.low:g}"
+            return f"be {self.condition}"
         return "not be 0" if self.nonzero else "be a finite number"
+
+    @property
+    def condition(self) -> str:
+        """The constraint as a formula, for tables: empty where there is none."""
+        if self.low is not None:
+            return f"{'>' if self.open_low else '≥'} {self.low:g}"
+        return "≠ 0" if self.nonzero else ""
 
     @property
     def shape(self) -> str:

@@ -65,14 +65,14 @@ def neuron_starts(seed: int, inputs: int, count: int) -> tuple[Starts, Floats]:
             eta_a[i], eta_w[i] = rng.choice([(0.0, 1.0), (1.0, 0.0), (0.0, 3.0), (0.5, 0.0), (0.0, 0.0)])
         elif k == 9:  # on the axes
             target[i] = 2.0 ** rng.integers(-10, 11) * axis
-        elif k == 10:  # nearly balanced
+        elif k == 10 and inputs > 1:  # nearly balanced
             w0[i] *= np.sqrt(eta_w[i] / eta_a[i]) * abs(a0[i]) / max(np.linalg.norm(w0[i]), 1e-300)
         else:
             a0[i], w0[i] = (0.0, np.zeros(inputs)) if rng.random() < 0.2 else (a0[i] * 1e-3, w0[i] * 1e-3)
     h = (eta_w * a0**2 - eta_a * (w0**2).sum(axis=1)) / 2
     square = np.where(eta_a * eta_w > 0, eta_a * eta_w * (target**2).sum(axis=1), 0.0)
     R = np.hypot(h, np.sqrt(square))
-    slow = np.where(square > 0, square / (R + abs(h)), R)
+    slow = np.where(square > 0, square / np.where(R > 0, R + abs(h), 1.0), R)
     t = times(rng, R, slow)
     return {"a0": a0, "w0": w0, "beta_star": target, "eta_a": eta_a, "eta_w": eta_w}, t
 

@@ -23,6 +23,8 @@ def state(
     a0: Number, w0: Sequence[Number], target: Sequence[Number], eta_a: Number, eta_w: Number, t: Number
 ) -> tuple[Number, list[Number]]:
     r"""(a, w) at t: $q=e^{Gt}q_0/\sqrt{1+\int\|e^{Gs}q_0\|^2}$, where $G^2=R^2$ on the plane of a and β*."""
+    if not t:
+        return a0, list(w0)
     if not (eta_a and eta_w):
         return _frozen(a0, w0, target, eta_a, eta_w, t)
     root_a, root_w = mp.sqrt(eta_w), mp.sqrt(eta_a)

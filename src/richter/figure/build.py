@@ -33,17 +33,17 @@ def axis_label(variable: Any) -> str:
     return text if unit in ("1", "") else f"{text} ({unit})"
 
 
-def number(value: float) -> str:
+def number(value: float, digits: int = 6) -> str:
     """A short number for labels.
 
-    >>> number(-16.0), number(10000), number(1e-7)
-    ('−16', '10000', '1×10⁻⁷')
+    >>> number(-16.0), number(10000), number(1e-7), number(2.5e-9)
+    ('−16', '10000', '10⁻⁷', '2.5×10⁻⁹')
     """
-    text = f"{value:.6g}"
+    text = f"{value:.{digits}g}"
     if "e" in text:
         mantissa, exponent = text.split("e")
         raised = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-        text = f"{mantissa}×10{raised}"
+        text = f"{mantissa}×10{raised}".removeprefix("1×") if mantissa != "-1" else f"-10{raised}"
     return text.replace("-", "−")
 
 

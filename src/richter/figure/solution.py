@@ -21,6 +21,7 @@ MOST_PANELS = 6
 MOST_STARTS = 12  # more are drawn as median and bands
 LOG_BEYOND = 1e3  # positive numbers over a wider range get a log axis
 LOSS_FLOOR = 1e-12  # how far below its start a loss is drawn
+_RANGE = ", paler from the smallest to the largest"
 Floats = NDArray[np.float64]
 _ORDER = {"function": 0, "loss": 1, "observable": 2, "state": 3}
 
@@ -62,6 +63,8 @@ def solution_figure(ds: xr.Dataset, names: Iterable[str] | None = None, *, title
         says.append("The point at t = 0 is not on the logarithmic axis.")
     name = str(ds.attrs.get("model", ""))
     words = name.replace("-", " ").capitalize() if title is None else title
+    if any(_RANGE in line for line in says):
+        says = [line for line in says if not line.startswith("Median") or _RANGE in line]
     return Figure(tuple(drawn), words, " ".join(dict.fromkeys(says)))
 
 
@@ -108,8 +111,7 @@ def _variable(ds: xr.Dataset, name: str, kept: NDArray[np.bool_], role: Role, x_
             says.append(f"One colour per start, {cube.shape[-1]} lines each in `{name}`.")
     else:
         marks = _many(ds, value, own, t, cube, role)
-        edge = "" if cube.shape[-1] > 1 else " and from the smallest to the largest"
-        says.append(f"`{name}`: median of {starts} starts, bands from 10 to 90 %{edge}.")
+        says.append(f"Median of {starts} starts; bands from 10 to 90 %{_RANGE if cube.shape[-1] == 1 else ''}.")
     label = axis_label(ds[front[0]]) if len(front) == 1 and front[0] in ds.coords else "start"
     options = {"colour_label": label} if 1 < starts <= MOST_STARTS else {}
     return panel(ds, name, marks, **options, **_y_axis(value, cube), x_log=x_log)
@@ -173,6 +175,8 @@ def _y_axis(value: xr.DataArray, cube: Floats) -> dict[str, Any]:
     """A log axis for what is positive over many decades; a loss no further down than double precision."""
     shown = cube[np.isfinite(cube)]
     loss = value.attrs.get("role") == "loss"
+    if value.attrs.get("role") in ("function", "state"):
+        return {}
     if not shown.size or shown.max() <= 0 or shown.min() < 0 or (shown.min() == 0 and not loss):
         return {}
     smallest = shown[shown > 0].min()

@@ -79,6 +79,17 @@ def decay_series(x: Array) -> Array:
     return 1 - x / 2 * (1 - x / 3 * (1 - x / 4 * (1 - x / 5 * (1 - x / 6 * (1 - x / 7)))))
 
 
+def early_bend(x: Array, y: Array) -> Array:
+    r"""$x[\phi(x)-e^{-x}\phi(y)]$ with $\phi(x)=(1-e^{-x})/x$, to machine precision for x + y ≤ 0.03.
+
+    The bracket is the sum of $\phi(x)-e^{-x}=\frac x2-\frac{x^2}3+\dots$ and $e^{-x}(1-\phi(y))$, both ≥ 0.
+    """
+    first = 1 - 2 * x / 3 * (1 - 3 * x / 8 * (1 - 4 * x / 15 * (1 - 5 * x / 24 * (1 - 6 * x / 35))))
+    second = 1 - y / 3 * (1 - y / 4 * (1 - y / 5 * (1 - y / 6 * (1 - y / 7))))
+    decay = 1 - x * (1 - x / 2 * (1 - x / 3 * (1 - x / 4 * (1 - x / 5 * (1 - x / 6)))))
+    return x / 2 * (x * first + y * decay * second)
+
+
 def norm(xp: Any, vector: Array) -> Array:
     """Euclidean norm over the first axis, with gradient 0 at 0."""
     square = xp.sum(vector * vector, axis=0)

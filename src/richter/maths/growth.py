@@ -89,7 +89,9 @@ def growth_rates(p: Array, q: Array, target: Array, start: Array | None = None) 
     ),
     XU24["Eq. 6"],
     XU24["Eq. 9"],
+    XU24["Eq. 30"],
     XU24["Prop. 2"],
+    NAM24["Eq. 6.14"],
     NAM24["Eq. 6.12"].misprint(
         printed="exponent −4√(Σ₀² − 𝒮₀² + S²) t/Z",
         right="−2√(Σ₀² − 𝒮₀² + S²) E[x²] t/Z: the printed 4 belongs to the loss E[·]² with E[x²] = 1",

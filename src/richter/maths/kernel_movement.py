@@ -10,7 +10,15 @@ from richter.refs import KUN24, implements
 
 @implements(KUN24["Sec. 1"])
 def kernel_movement(
-    delta: Array, m1: Array, m2: Array, n1: Array, n2: Array, gap: Array, turned: Array, met: Array, inputs: int
+    delta: Array,
+    m1: Array,
+    m2: Array,
+    n1: Array,
+    n2: Array,
+    gap: Array,
+    turned: tuple[Array, Array],
+    met: Array,
+    inputs: int,
 ) -> tuple[Array, Callable[[], Array]]:
     r"""$S(0,t)=1-\cos(K_0,K_t)$ and $\|K_t-K_0\|/\|K_0\|$, no difference of near-equal numbers in either.
 
@@ -21,30 +29,36 @@ def kernel_movement(
         n1: $\eta_wa^2$ at t.
         n2: $\eta_a\|w\|^2$ at t.
         gap: $n_1-m_1=n_2-m_2$.
-        turned: $m_2n_2\sin^2$ of the angle by which w has turned.
-        met: $m_2n_2\cos^2$ of it.
+        turned: two factors, of the start's and of the end's scale, of $m_2n_2\sin^2$ of the angle w has turned by.
+        met: $\sqrt{m_2n_2}\cos$ of it.
         inputs: their number d.
     """
     xp, d = namespace(m1, n1), float(inputs)
     before, after = m1 + m2, n1 + n2
     exists = (before > 0) & (after > 0)
     one = xp.ones_like(after)
-    # Both kernels in units of their scale, so that no product of four small numbers underflows.
-    per_before, per_after = 1 / xp.where(before > 0, before, one), 1 / xp.where(exists, after, one)
-    inverse = per_before * per_after
-    mixed = (d * m1 * n1 + m1 * n2 + m2 * n1) * inverse
-    turned, met = turned * inverse, met * inverse
-    size0 = xp.sqrt(d * m1 * m1 + 2 * m1 * m2 + m2 * m2) * per_before
-    size = xp.sqrt(d * n1 * n1 + 2 * n1 * n2 + n2 * n2) * per_after
+    # Both kernels in units of their scale, so that no product of small numbers underflows.
+    root_before, root_after = (
+        1 / xp.sqrt(xp.where(before > 0, before, one)),
+        1 / xp.sqrt(xp.where(exists, after, one)),
+    )
+    per_before, per_after = root_before * root_before, root_after * root_after
+    m1, m2, n1, n2 = m1 * per_before, m2 * per_before, n1 * per_after, n2 * per_after
+    mixed = d * m1 * n1 + m1 * n2 + m2 * n1
+    turn_square = (turned[0] * per_before) * (turned[1] * per_after)
+    met_square = (met * root_before * root_after) ** 2
+    size0 = xp.sqrt(d * m1 * m1 + 2 * m1 * m2 + m2 * m2)
+    size = xp.sqrt(d * n1 * n1 + 2 * n1 * n2 + n2 * n2)
     both = size0 * size
-    moved = gap * (delta * inverse)
-    numerator = (d - 1) * moved * moved + turned * (2 * (mixed + met) + turned)
-    distance = xp.where(exists, numerator / xp.where(exists, both * (both + mixed + met), one), xp.nan)
+    moved = (gap * per_after) * (delta * per_before)
+    numerator = (d - 1) * moved * moved + turn_square * (2 * (mixed + met_square) + turn_square)
+    distance = xp.where(exists, numerator / xp.where(exists, both * (both + mixed + met_square), one), xp.nan)
 
     def change() -> Array:
-        ratio = xp.where(before > 0, after, 1.0) * per_before * size / xp.where(before > 0, size0, 1.0)
-        grown = gap * per_before * ((d + 1) * (m1 + n1) + 2 * (m2 + n2)) * per_before
-        grown = grown / (size0 * size0 * (1 + ratio))
+        grew = xp.where(before > 0, after, 1.0) * per_before
+        ratio = grew * size / xp.where(before > 0, size0, 1.0)
+        grown = gap * per_before * ((d + 1) * (m1 + grew * n1) + 2 * (m2 + grew * n2))
+        grown = grown / xp.where(before > 0, size0 * size0 * (1 + ratio), 1.0)
         turn = xp.where(exists, distance, 0.0)
         return xp.where(before > 0, xp.sqrt(grown * grown + 2 * ratio * turn), xp.nan)
 

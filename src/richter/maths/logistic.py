@@ -6,6 +6,13 @@ from richter.maths.arrays import Array, alike
 from richter.refs import NAM24, implements
 
 
+@implements(NAM24["Eq. 3.6"], NAM24["Eq. A.16"])
+def diagonal_flow(a: Array, b: Array, target: Array, variance: Array = 1.0) -> tuple[Array, Array]:
+    r"""$\dot a_i=-b_i\mathbf E[x_i^2](a_ib_i-S_i)$, $\dot b_i=-a_i\mathbf E[x_i^2](a_ib_i-S_i)$."""
+    force = variance * (a * b - target)
+    return -b * force, -a * force
+
+
 @implements(NAM24["Eq. 3.9"], NAM24["Eq. A.20"])
 def logistic_mode(t: Array, start: Array, target: Array, variance: Array = 1.0) -> Array:
     r"""$ab/S=[1+(\frac S{a_0b_0}-1)e^{-2S\mathbf E[x^2]t}]^{-1}$ for a = b and 0 < a₀b₀ (not for a = −b).

@@ -25,6 +25,7 @@ import numpy as np
 from richter.maths.arrays import (
     Array,
     alike,
+    early_bend,
     finite_time,
     integral_of_decay,
     norm,
@@ -35,6 +36,8 @@ from richter.maths.kernel_movement import kernel_movement
 from richter.maths.neuron_law import neuron_delta, neuron_kernel
 from richter.refs import KUN24, implements
 
+EARLY = 0.03  # 2Rt below which a difference of exponentials is taken from its series
+LATE = 100.0  # Rt above which a start on the separatrix has nothing left but what decays
 NEURON_OUTPUTS = (
     "a", "w", "beta", "mu", "phi", "residual", "loss", "kernel", "kernel_distance",
     "kernel_change",
@@ -152,24 +155,31 @@ def neuron_path(modes: NeuronModes, t: Array, only: Collection[str] = NEURON_OUT
     start, weight = E, E  # factors of q₀ and of its square
     g = decay * xp.where(up, decay_slow, decay) * spread
     turn = m.cos * m.y_minus * decay * gone_slow
-    if possible(m.separatrix):
+    saddle = m.separatrix & (m.root * t > LATE)
+    if possible(saddle):
         # Nothing grows: the largest of the decaying factors is divided out instead of e^{Rt}.
         level = up | (m.across_square == 0)
         only_e, only_w = xp.exp(-m.root * t), xp.exp(-xp.where(level, 0.0, -m.delta) * t_finite)
         h_decay = xp.exp(-xp.where(level, xp.where(up, m.delta, 0.0) / 2, 0.0) * t_finite)
         s_start = xp.where(level, only_e, xp.exp(-m.slow * t))
         s_decay = xp.where(level, h_decay, xp.ones_like(E))
-        start = xp.where(m.separatrix, s_start, start)
-        weight = xp.where(m.separatrix, only_w, weight)
-        g = xp.where(m.separatrix, spread, g)
-        decay = xp.where(m.separatrix, s_decay, decay)
-        turn = xp.where(m.separatrix, m.cos * m.y_minus * (s_start - s_decay), turn)
+        start = xp.where(saddle, s_start, start)
+        weight = xp.where(saddle, only_w, weight)
+        g = xp.where(saddle, spread, g)
+        decay = xp.where(saddle, s_decay, decay)
+        turn = xp.where(saddle, m.cos * m.y_minus * (s_start - s_decay), turn)
     big = F / (2 * m.root) * (m.y_plus * m.y_plus + m.y_minus * m.y_minus * weight)
     tail = m.across_square * g
     mass = weight + big + tail
     scale = 1 / xp.sqrt(mass)
     up_a = F * (m.cos * m.y_plus) + start * m.a0
     rotation = turn - m.sin * m.y_plus * gone
+    early = rt + qt < EARLY
+    if wanted & {"w", "beta", "kernel", "kernel_distance", "kernel_change"} and possible(early):
+        # There the two nearly cancel: what w₀ contributes is of second order in t.
+        bent = early_bend(xp.where(early, rt, 0.0), xp.where(early, qt, 0.0))
+        sooner = m.sin * (m.along * m.sin * bent + m.a0 * m.cos * F)
+        rotation = xp.where(early, sooner, rotation)
     a = up_a * scale
     out: dict[str, Array] = {}
     if wanted & {"a", "beta", "kernel"}:
@@ -184,9 +194,13 @@ def neuron_path(modes: NeuronModes, t: Array, only: Collection[str] = NEURON_OUT
         if "mu" in wanted:
             out["mu"] = a * xp.sqrt(square) * scale / (m.root_a * m.root_w)
         if "phi" in wanted:
-            out["phi"] = xp.where(square > 0, along, xp.nan) / xp.sqrt(xp.where(square > 0, square, 1.0))
+            cosine = xp.where(square > 0, along, xp.nan) / xp.sqrt(xp.where(square > 0, square, 1.0))
+            # Aligned for ever, also where the square underflows.
+            out["phi"] = xp.where((m.across_square == 0) & (along != 0), xp.sign(along), cosine)
         if wanted & {"kernel_distance", "kernel_change"}:
-            excess = big + tail - F if not possible(m.separatrix) else mass - 1
+            excess = big + tail - F
+            if possible(saddle):
+                excess = xp.where(saddle, mass - 1, excess)
             # The change of η_w a² for δ < 0, of η_a‖w‖² for δ ≥ 0: they are equal, the other one cancels.
             gap = (
                 F * (xp.where(up, -m.cos, m.sin) * m.y_minus) * (xp.where(up, along + m.along, up_a + m.a0))
@@ -194,7 +208,7 @@ def neuron_path(modes: NeuronModes, t: Array, only: Collection[str] = NEURON_OUT
                 - xp.where(up, m.w0_square, m.a0 * m.a0) * excess
             )
             # Where the state has shrunk or is still tiny, m ≪ 1, the plain difference is the accurate one.
-            shrunk = (mass < 0.5) | m.separatrix
+            shrunk = (mass < 0.5) | saddle
             if possible(shrunk):
                 gap = xp.where(shrunk, up_a * up_a - m.a0 * m.a0 * mass, gap)
             out["kernel_distance"], change = kernel_movement(
@@ -204,8 +218,8 @@ def neuron_path(modes: NeuronModes, t: Array, only: Collection[str] = NEURON_OUT
                 a * a,
                 square / mass,
                 gap / mass,
-                m.across_square * rotation * rotation / mass,
-                (m.along * along + decay * m.across_square) ** 2 / mass,
+                (m.across_square, rotation * rotation / mass),
+                (m.along * along + decay * m.across_square) * scale,
                 m.size,
             )
             if "kernel_change" in wanted:
@@ -240,16 +254,22 @@ def frozen_neuron_path(
     xp, (a0, w0, beta_star, eta_a, eta_w, t) = alike(a0, w0, beta_star, eta_a, eta_w, t)
     wanted = set(only)
     eta_w, eta_a = xp.where(eta_a == 0, eta_w, 0.0), xp.where(eta_w == 0, eta_a, 0.0)
+    finite = finite_time(xp, t)
     w_square = xp.sum(w0 * w0, axis=0)
-    time_w = integral_of_decay(xp, eta_w * a0 * a0, t) * eta_w
-    time_a = integral_of_decay(xp, eta_a * w_square, t) * eta_a
-    slope = xp.sum(w0 * beta_star, axis=0) - a0 * w_square
-    a = a0 + time_a * slope
-    w = w0 + (time_w * a0) * (beta_star - a0 * w0)
-    residual = (
-        xp.exp(-eta_w * a0 * a0 * xp.where(eta_w * a0 == 0, finite_time(xp, t), t)) * (a0 * w0 - beta_star)
-        + time_a * slope * w0
-    )
+    rate_a, rate_w = eta_a * w_square, eta_w * a0 * a0
+    left_a = xp.exp(-rate_a * xp.where(rate_a == 0, finite, t))
+    left_w = xp.exp(-rate_w * xp.where(rate_w == 0, finite, t))
+    # What is left of the start and what was learned are added, never subtracted from each other.
+    a = left_a * a0 + integral_of_decay(xp, rate_a, t, finite) * eta_a * xp.sum(w0 * beta_star, axis=0)
+    time_w = integral_of_decay(xp, rate_w, t, finite) * eta_w
+    w = left_w * w0 + (time_w * a0) * beta_star
+    # β* has a part along w₀, which a can learn, and a part across, which it cannot.
+    unit = w0 / xp.sqrt(xp.where(w_square > 0, w_square, 1.0))
+    along = xp.sum(unit * beta_star, axis=0)
+    across = beta_star - unit * along
+    across = across - unit * xp.sum(unit * across, axis=0)
+    within = unit * (a0 * norm(xp, w0) - along)
+    residual = xp.where(eta_a == 0, left_w * (a0 * w0 - beta_star), left_a * within - across)
     size = norm(xp, w)
     target = xp.sqrt(xp.sum(beta_star * beta_star, axis=0))
     along = xp.sum(w * beta_star, axis=0)

@@ -14,7 +14,7 @@ from richter.refs import KUN24, implements
 Floats = NDArray[np.float64]
 
 
-@implements(KUN24["Eq. 2"], KUN24["Eq. 16"], KUN24["Eq. 17"])
+@implements(KUN24["Eq. 2"], KUN24["Eq. 16"], KUN24["Eq. 17"], role="witness")
 def coordinates_flow(
     mu: float, phi: float, delta: float, target_norm: float, eta_a: float = 1.0, eta_w: float = 1.0
 ) -> tuple[float, float]:
@@ -28,13 +28,13 @@ def coordinates_flow(
     return kappa * (phi * target_norm - mu), ratio * target_norm * (1 - phi**2)
 
 
-@implements(KUN24["Eq. 18"])
+@implements(KUN24["Eq. 18"], role="witness")
 def kappa_of(mu: Floats, delta: float, eta_a: float = 1.0, eta_w: float = 1.0) -> Floats:
     r"""$\eta_wa^2+\eta_a\|w\|^2=\sqrt{\delta^2+4\eta_a\eta_w\mu^2}$."""
     return np.hypot(delta, 2 * np.sqrt(eta_a * eta_w) * mu)
 
 
-@implements(KUN24["Eq. 23"], KUN24["Eq. 22"])
+@implements(KUN24["Eq. 23"], KUN24["Eq. 22"], role="witness")
 def balanced_phi(t: Floats, mu0: float, phi0: float, target_norm: float) -> Floats:
     r"""δ = 0: $\phi=s\tanh(c_\phi+\|\beta_*\|t)$, $s=\mathrm{sgn}\,a_0$, $c_\phi=\tanh^{-1}(s\phi_0)$."""
     s = np.sign(mu0)
@@ -49,6 +49,7 @@ def balanced_phi(t: Floats, mu0: float, phi0: float, target_norm: float) -> Floa
         how="DOP853: error 0.13 at ‖β*‖ = 2.3 as printed",
     ),
     KUN24["Eq. 24"],
+    role="witness",
 )
 def balanced_mu(t: Floats, mu0: float, phi0: float, target_norm: float) -> Floats:
     """δ = 0: the Bernoulli equation driven by φ."""
@@ -59,7 +60,7 @@ def balanced_mu(t: Floats, mu0: float, phi0: float, target_norm: float) -> Float
     return s * 2 * target_norm * np.cosh(z) ** 2 / (2 * z + np.sinh(2 * z) + c_mu)
 
 
-@implements(KUN24["Eq. 26"], KUN24["Eq. 27"])
+@implements(KUN24["Eq. 26"], KUN24["Eq. 27"], role="witness")
 def upstream_nu(t: Floats, nu0: float, delta: float, target_norm: float) -> Floats:
     r"""$\nu=w\!\cdot\!\beta_*/a$ while a keeps its sign, from $\dot\nu=\|\beta_*\|^2-\delta\nu-\nu^2$."""
     R = np.hypot(delta, 2 * target_norm) / 2
@@ -68,7 +69,7 @@ def upstream_nu(t: Floats, nu0: float, delta: float, target_norm: float) -> Floa
     return top / (2 * R * cosh + (2 * nu0 + delta) * sinh)
 
 
-@implements(KUN24["Eq. 28"])
+@implements(KUN24["Eq. 28"], role="witness")
 def upstream_a(t: Floats, a0: float, nu0: float, delta: float, target_norm: float) -> Floats:
     r"""The form the paper omits: $a=a_0e^{\delta t/2}D/\sqrt{1+2a_0^2\int e^{\delta s}D^2}$.
 
@@ -83,7 +84,7 @@ def upstream_a(t: Floats, a0: float, nu0: float, delta: float, target_norm: floa
     return a0 * np.exp(delta * t / 2) * D(t) / np.sqrt(1 + 2 * a0**2 * integrals.reshape(np.shape(t)))
 
 
-@implements(KUN24["Eq. 31"])
+@implements(KUN24["Eq. 31"], role="witness")
 def downstream_v(t: Floats, v0: float, delta: float, target_norm: float) -> Floats:
     r"""$v=a/(w\!\cdot\!\beta_*)$ while w·β* keeps its sign, from $\dot v=1+\delta v-\|\beta_*\|^2v^2$."""
     R = np.hypot(delta, 2 * target_norm) / 2
@@ -92,13 +93,13 @@ def downstream_v(t: Floats, v0: float, delta: float, target_norm: float) -> Floa
     return top / (2 * R * cosh + (2 * target_norm**2 * v0 - delta) * sinh)
 
 
-@implements(KUN24["Eq. 29"], KUN24["Eq. 30"])
+@implements(KUN24["Eq. 29"], KUN24["Eq. 30"], role="witness")
 def crossing_flow(a: float, omega: float, delta: float, target_norm: float) -> tuple[float, float]:
     r"""$\dot a=\omega-a(a^2-\delta)$, $\dot\omega=a\|\beta_*\|^2-a^2\omega$ with $\omega=w\!\cdot\!\beta_*$."""
     return omega - a * (a * a - delta), a * target_norm**2 - a * a * omega
 
 
-@implements(KUN24["Eq. 32"])
+@implements(KUN24["Eq. 32"], role="witness")
 def downstream_omega(t: Floats, omega0: float, v0: float, delta: float, target_norm: float) -> Floats:
     r"""$\omega=w\!\cdot\!\beta_*$ from $\dot\omega=v\|\beta_*\|^2\omega-v^2\omega^3$, by quadrature over v.
 

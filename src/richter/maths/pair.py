@@ -110,16 +110,10 @@ def solve_pair(pair: LayerPair, t: Array, only: Collection[str] = PAIR_OUTPUTS) 
 
 @implements(
     XU24["Eq. 11"],
-    XU24["Sec. 3.3"],
     XU24["Sec. 3.1"].misprint(
         printed="w_ij(t) = w_ij(0) + (p_i(t) − p_i(0) + q_i(t) − q_i(0)) x_j/(√η_w ρ)",
         right="x_j/(√η_u ρ)",
         how="DOP853: 2e-2 as printed",
-    ),
-    XU24["Eq. 10"].misprint(
-        printed="K(x,x') = γ² x^T(η_w W^T W + η_u‖u‖²I) x'",
-        right="K(x,x') = γ² x^T(η_u W^T W + η_w‖u‖²I) x': the rates are swapped",
-        how="df/dt = −2K(f − y): −0.24279 flow and corrected, −0.597 as printed",
     ),
     NAM24["Eq. 6.10"],
     NAM24["Eq. 6.11"],

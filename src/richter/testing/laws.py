@@ -7,10 +7,12 @@ theories each law finds is measured by `richter.testing.mutants`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from richter.params import Given, declared
 from richter.regime import LABELS
 from richter.schema import DIMS
 from richter.testing.symmetries import symmetries_of
@@ -134,12 +136,11 @@ def check_batch_is_a_loop(member: Member) -> None:
     }, batch=None) if not theory.batch_shape else theory  # fmt: skip
     whole = stacked.solve(member.times)
     for index in np.ndindex(*stacked.batch_shape):
-        one = {}
-        for name, value in stacked.params.items():
-            own = value.ndim - len([d for d in _own_dims(stacked, name)])
-            front = np.broadcast_to(value, (*stacked.batch_shape, *value.shape[own:]))
-            one[name] = front[index]
-        alone = type(stacked)(**one).solve(member.times)
+        one: dict[str, Given] = {}
+        for param, value in stacked.params.items():
+            own = value.shape[value.ndim - len(declared(stacked)[param].dims) :]
+            one[param] = np.broadcast_to(value, (*stacked.batch_shape, *own))[index]
+        alone = type(stacked).of(**one).solve(member.times)
         for name in whole.data_vars:
             _close(f"{name} of start {index}", whole[name].values[index], alone[name].values, IDENTITY)
 
@@ -246,19 +247,13 @@ def _inside(theory: AbstractTheory, dims: tuple[str, ...], value: Floats) -> Flo
     return np.moveaxis(flat, (0, 1), (-2, -1))
 
 
-def _at(theory: AbstractTheory, state: dict[str, np.ndarray]) -> dict[str, np.ndarray]:  # type: ignore[type-arg]
+def _at(theory: AbstractTheory, state: dict[str, Any]) -> dict[str, Any]:
     with np.errstate(all="ignore"):
         return theory.observables(theory.layout, state, theory.initial(theory.layout))
 
 
 def _names(theory: AbstractTheory) -> set[str]:
     return {v.name for v in theory.variables}
-
-
-def _own_dims(theory: AbstractTheory, name: str) -> tuple[str, ...]:
-    from richter.params import declared
-
-    return declared(theory)[name].dims
 
 
 def _close(what: str, actual: Floats, expected: Floats, rtol: float, floor: float = 0.0) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from richter.params import Given
 from richter.theory.base import AbstractTheory
 from richter.theory.diagonal_network import DiagonalNetwork
 from richter.theory.linear_model import LinearModel
@@ -33,14 +34,21 @@ STIFF = (("agrees_with_its_simulation", "too stiff for an explicit integrator"),
 SADDLE = (("restarted_it_goes_on", "the saddle's axis repels rounding errors"),)
 
 
+def _maker(kind: type[AbstractTheory], **usual: Given) -> Callable[..., Callable[[], AbstractTheory]]:
+    def make(**special: Given) -> Callable[[], AbstractTheory]:
+        return lambda: kind.of(**{**usual, **special})
+
+    return make
+
+
 def members() -> list[Member]:
     """The zoo."""
     e, r = np.array([0.6, -0.8]), np.random.default_rng(7)
-    neuron = lambda **kw: lambda: SingleNeuron(**{"beta_star": 1.5 * e, **kw})  # type: ignore[arg-type]
-    wide = lambda **kw: lambda: WideScalar(**{"x": [0.5, -1.0, 0.3], "y": 1.2, **kw})
-    scalar = lambda **kw: lambda: ScalarNetwork(**{"target": 1.3, **kw})
-    diagonal = lambda **kw: lambda: DiagonalNetwork(**{"target": [1.0, -0.7, 2.0], **kw})
-    linear = lambda **kw: lambda: LinearModel(**{"coefficients": [1.0, -0.5, 0.3], **kw})
+    neuron = _maker(SingleNeuron, beta_star=1.5 * e)
+    wide = _maker(WideScalar, x=[0.5, -1.0, 0.3], y=1.2)
+    scalar = _maker(ScalarNetwork, target=1.3)
+    diagonal = _maker(DiagonalNetwork, target=[1.0, -0.7, 2.0])
+    linear = _maker(LinearModel, coefficients=[1.0, -0.5, 0.3])
     u, w = r.normal(size=4), r.normal(size=(4, 3))
     a, b = r.normal(size=5), r.normal(size=5)
     far = tuple(np.array([0.0, 1e-7, 1e-6, 3e-6]))
@@ -55,7 +63,11 @@ def members() -> list[Member]:
         Member("neuron-w-zero", neuron(a0=0.7, w0=[0.0, 0.0])),
         Member("neuron-one-input", lambda: SingleNeuron(a0=-0.4, w0=[0.3], beta_star=[2.0])),
         Member("neuron-five-inputs", lambda: SingleNeuron(a0=0.3, w0=b, beta_star=a)),
-        Member("neuron-saddle", neuron(a0=0.0, w0=[0.8, 0.0], beta_star=[0.0, 1.5]), excused=(*SADDLE, ("obeys_its_symmetries", SADDLE[0][1]))),
+        Member(
+            "neuron-saddle",
+            neuron(a0=0.0, w0=[0.8, 0.0], beta_star=[0.0, 1.5]),
+            excused=(*SADDLE, ("obeys_its_symmetries", SADDLE[0][1])),
+        ),
         Member("neuron-at-rest", neuron(a0=0.0, w0=[0.0, 0.0])),
         Member("neuron-frozen-a", neuron(a0=0.7, w0=[0.5, 0.3], eta_a=0.0, eta_w=0.6)),
         Member("neuron-frozen-w", neuron(a0=0.7, w0=[0.5, 0.3], eta_w=0.0)),
@@ -78,7 +90,9 @@ def members() -> list[Member]:
         Member("wide-one-neuron", lambda: WideScalar(u0=[0.3], w0=[[-0.2]], x=[2.0], y=1.0)),
         Member("wide-frozen-u", wide(u0=u, w0=w, eta_u=0.0)),
         Member("wide-frozen-w", wide(u0=u, w0=w, eta_w=0.0)),
-        Member("wide-batch", lambda: WideScalar(u0=r.normal(size=(3, 4)), w0=w, x=[1.0, 0.0, 0.2], y=[1.0, -1.0, 0.0])),
+        Member(
+            "wide-batch", lambda: WideScalar(u0=r.normal(size=(3, 4)), w0=w, x=[1.0, 0.0, 0.2], y=[1.0, -1.0, 0.0])
+        ),
         Member("scalar", scalar(a0=a, b0=b)),
         Member("scalar-rates", scalar(a0=a, b0=b, eta_a=0.4, eta_b=1.5, normalisation=3.0, input_variance=0.7)),
         Member("scalar-negative", scalar(a0=a, b0=b, target=-1.0)),
@@ -97,4 +111,4 @@ def members() -> list[Member]:
         Member("linear-null", linear(eigenvalues=[2.0, 0.0, 0.1], eta=0.3, initial_output=[0.2, 0.4, -1.0])),
         Member("linear-frozen", linear(eigenvalues=[2.0, 0.5, 0.1], eta=0.0, initial_output=0.3)),
         Member("linear-batch", linear(eigenvalues=[2.0, 0.5, 0.1], eta=[0.5, 1.0], initial_output=0.1)),
-    ]  # fmt: skip
+    ]

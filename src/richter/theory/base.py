@@ -10,6 +10,7 @@ Inside these methods arrays have their own dimensions first, then one axis for a
 from __future__ import annotations
 
 import abc
+import dataclasses
 import json
 import math
 from collections.abc import Collection, Iterable, Sequence
@@ -38,6 +39,7 @@ class AbstractTheory(abc.ABC):
     """
 
     batch: tuple[str, ...] | None = None
+    _resolved: parameters.Resolved = dataclasses.field(init=False)
 
     name: ClassVar[str]
     title: ClassVar[str]
@@ -111,10 +113,10 @@ class AbstractTheory(abc.ABC):
         object.__setattr__(self, "_resolved", resolved)
 
     @classmethod
-    def of(cls, **given: object) -> Self:
+    def of(cls, **given: Any) -> Self:
         """Build from names and values, with an error that lists what is unknown or missing."""
         parameters.check_names(cls.__name__, parameters.declared(cls), given)
-        return cls(**given)  # type: ignore[arg-type]
+        return cls(**given)
 
     @property
     def params(self) -> dict[str, Floats]:
@@ -158,13 +160,13 @@ class AbstractTheory(abc.ABC):
             made[name] = np.ascontiguousarray(np.moveaxis(flat, 0, -1))[..., None]
         return made
 
-    def with_(self, **changes: object) -> Self:
+    def with_(self, **changes: Any) -> Self:
         """The same theory with some parameters changed."""
-        now: dict[str, object] = {**self.params, "batch": self.batch}
+        now: dict[str, Any] = {**self.params, "batch": self.batch}
         for name in changes:
             if name not in now:
                 raise UnknownNameError(f"{type(self).__name__} has no parameter `{name}`. {nearest(name, list(now))}")
-        return type(self)(**{**now, **changes})  # type: ignore[arg-type]
+        return type(self)(**{**now, **changes})
 
     def arrays(self, t: object, only: Iterable[str] | None = None) -> dict[str, tuple[tuple[str, ...], Floats]]:
         """The exact solution as plain arrays with their dimension names; `solve` without labels."""

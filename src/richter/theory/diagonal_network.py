@@ -11,14 +11,16 @@ import numpy as np
 
 from richter.errors import ParameterError, message
 from richter.maths.growth import time_to_output
+from richter.maths.logistic import diagonal_flow
 from richter.maths.pair import LayerPair, layer_pair, solve_pair
-from richter.params import param
+from richter.maths.wide_law import conserved_product
+from richter.params import Given, param
 from richter.refs import NAM24
 from richter.regime import LAZY_BELOW, STAGE_LIKE_BELOW, Evidence, Regime, by_movement, scalar_if_single
 from richter.schema import Variable
 from richter.theory.base import AbstractTheory
 from richter.theory.layout import Floats, Layout, State
-from richter.theory.paired import combinations, conserved, growth_of_path, refuse_near_saddle
+from richter.theory.paired import combinations, growth_of_path, refuse_near_saddle
 from richter.theory.starts import draw
 
 
@@ -33,16 +35,16 @@ class DiagonalNetwork(AbstractTheory):
     [3.1, 31.3]
     """
 
-    a0: Floats = param("first weights at the start", symbol="a(0)", dims=("mode",))
-    b0: Floats = param("second weights at the start", symbol="b(0)", dims=("mode",))
-    target: Floats = param("target of each mode", symbol="S", dims=("mode",))
-    input_variance: Floats = param(
+    a0: Given = param("first weights at the start", symbol="a(0)", dims=("mode",))
+    b0: Given = param("second weights at the start", symbol="b(0)", dims=("mode",))
+    target: Given = param("target of each mode", symbol="S", dims=("mode",))
+    input_variance: Given = param(
         "E[xᵢ²] of each mode", symbol="E[x²]", dims=("mode",), default=1.0, low=0, open_low=True
     )
-    eta_a: Floats = param(
+    eta_a: Given = param(
         "learning rate of the first weights", symbol="η_a", default=1.0, low=0, advice="Use 0 to freeze them."
     )
-    eta_b: Floats = param(
+    eta_b: Given = param(
         "learning rate of the second weights",
         symbol="η_b",
         default=1.0,
@@ -106,7 +108,7 @@ class DiagonalNetwork(AbstractTheory):
             "kernel": lambda: p.input_variance * got["kernel"],
             "kernel_change": lambda: _length(p.input_variance * got["kernel_gain"]) / _length(k0()),
             "kernel_distance": lambda: _turned(k0(), p.input_variance * got["kernel_gain"]),
-            "imbalance": lambda: conserved(p.b0, p.a0, p.eta_b, p.eta_a),
+            "imbalance": lambda: conserved_product(p.b0, p.a0, p.eta_b, p.eta_a),
         }
         return {name: make[name]() for name in only}
 
@@ -116,9 +118,8 @@ class DiagonalNetwork(AbstractTheory):
 
     def flow(self, p: Layout, state: State) -> State:
         """Gradient flow, Eq. 3.6."""
-        a, b = state["a"], state["b"]
-        force = p.input_variance * (a * b - p.target)
-        return {"a": -p.eta_a * force * b, "b": -p.eta_b * force * a}
+        da, db = diagonal_flow(state["a"], state["b"], p.target, p.input_variance)
+        return {"a": p.eta_a * da, "b": p.eta_b * db}
 
     def rates(self, p: Layout) -> State:
         """(η_a, η_b)."""
@@ -134,11 +135,11 @@ class DiagonalNetwork(AbstractTheory):
         kernel = lambda s: p.input_variance * (p.eta_b * s["a"] ** 2 + p.eta_a * s["b"] ** 2)
         now, first = kernel(state), kernel(start)
         meets = lambda x, y: np.einsum("i...,i...->...", np.sqrt(p.input_variance) * x, np.sqrt(p.input_variance) * y)
-        pq = lambda s: tuple(x[None] for x in combinations(s["b"], s["a"], p.eta_b, p.eta_a))
+        pq = lambda s: combinations(s["b"][None], s["a"][None], p.eta_b, p.eta_a)
         return {
             "output": a * b,
             "loss": (p.input_variance * (a * b - p.target) ** 2).sum(axis=0) / 2,
-            "growth": growth_of_path(pq(state), pq(start), p.eta_b, p.eta_a),  # type: ignore[arg-type]
+            "growth": growth_of_path(pq(state), pq(start), p.eta_b, p.eta_a),
             "alignment": meets(a * b, p.target) / np.sqrt(meets(a * b, a * b) * meets(p.target, p.target)),
             "kernel": now,
             "kernel_distance": 1 - (now * first).sum(axis=0) / (_length(now) * _length(first)),
@@ -147,7 +148,7 @@ class DiagonalNetwork(AbstractTheory):
 
     def invariants(self, p: Layout, state: State) -> State:
         """η_b a² − η_a b² of every mode, Eq. 3.8."""
-        return {"imbalance": conserved(state["b"], state["a"], p.eta_b, p.eta_a)}
+        return {"imbalance": conserved_product(state["b"], state["a"], p.eta_b, p.eta_a)}
 
     def emergence_time(self, epsilon: float = 0.05) -> Floats:
         """When each mode reaches εS, any a ≠ b; ∞ if never, 0 if it is there. Shape (*batch, mode)."""
@@ -247,12 +248,12 @@ class DiagonalNetwork(AbstractTheory):
     def random(
         cls,
         *,
-        target: object,
+        target: Given,
         sigma_a: float = 0.1,
         sigma_b: float = 0.1,
         draws: int = 1000,
         rng: np.random.Generator | int = 0,
-        **others: object,
+        **others: Given,
     ) -> Self:
         """Gaussian starts of every mode.
 

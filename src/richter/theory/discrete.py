@@ -79,7 +79,7 @@ def largest_stable_step(theory: AbstractTheory) -> Floats:
     times = np.concatenate([[0.0], np.geomspace(1e-9, 1e9, 400), [np.inf]])
     dims, kernel = theory.arrays(times, only=("kernel",))["kernel"]
     if dims[-2:] == ("input", "input_2"):
-        kernel = np.linalg.eigvalsh(kernel)
+        kernel = np.asarray(np.linalg.eigvalsh(kernel), dtype=np.float64)
     top = kernel.reshape(*theory.batch_shape, -1).max(axis=-1)
     with np.errstate(divide="ignore"):
         return np.asarray(2 / (theory.loss_factor * top))

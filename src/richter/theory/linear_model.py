@@ -10,7 +10,7 @@ import numpy as np
 
 from richter.errors import ParameterError, message
 from richter.maths.linear import feature_modes, linear_modes
-from richter.params import numbers, param
+from richter.params import Given, numbers, param
 from richter.refs import NAM24
 from richter.regime import LAZY_BELOW, Evidence, Regime
 from richter.schema import Variable
@@ -29,10 +29,10 @@ class LinearModel(AbstractTheory):
     [[0.632, 0.095]]
     """
 
-    eigenvalues: Floats = param("eigenvalues of the kernel operator", symbol="ρ", dims=("mode",), low=0)
-    coefficients: Floats = param("the target's coefficients ⟨e_k|f*⟩", symbol="c*", dims=("mode",))
-    eta: Floats = param("learning rate", symbol="η", default=1.0, low=0, advice="Use 0 to freeze the model.")
-    initial_output: Floats = param("the start's coefficients", symbol="c(0)", dims=("mode",), default=0.0)
+    eigenvalues: Given = param("eigenvalues of the kernel operator", symbol="ρ", dims=("mode",), low=0)
+    coefficients: Given = param("the target's coefficients ⟨e_k|f*⟩", symbol="c*", dims=("mode",))
+    eta: Given = param("learning rate", symbol="η", default=1.0, low=0, advice="Use 0 to freeze the model.")
+    initial_output: Given = param("the start's coefficients", symbol="c(0)", dims=("mode",), default=0.0)
 
     name: ClassVar[str] = "linear-model"
     title: ClassVar[str] = "Linear model"
@@ -105,7 +105,7 @@ class LinearModel(AbstractTheory):
         )
 
     @classmethod
-    def from_features(cls, *, features: object, targets: object, eta: object = 1.0) -> Self:
+    def from_features(cls, *, features: Given, targets: Given, eta: Given = 1.0) -> Self:
         """The model of a data set: features Φ (feature, example), targets (example,), mean loss, w = 0.
 
         The part of the targets outside the span of the features stays in the loss and is not part of this
@@ -116,17 +116,17 @@ class LinearModel(AbstractTheory):
             got = f"{Phi.shape} and {Y.shape}"
             raise ParameterError(message("`features` and `targets`", "be (feature, example) and (example,)", got))
         eigenvalues, coefficients = feature_modes(Phi, Y)
-        return cls(eigenvalues=eigenvalues, coefficients=coefficients, eta=eta)  # type: ignore[arg-type]
+        return cls(eigenvalues=eigenvalues, coefficients=coefficients, eta=eta)
 
     @classmethod
     def random(
         cls,
         *,
-        eigenvalues: object,
+        eigenvalues: Given,
         sigma: float = 1.0,
         draws: int = 1000,
         rng: np.random.Generator | int = 0,
-        **others: object,
+        **others: Given,
     ) -> Self:
         """Gaussian targets: coefficients of standard deviation `sigma`.
 

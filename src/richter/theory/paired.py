@@ -26,12 +26,6 @@ def refuse_near_saddle(pair: LayerPair, owner: str) -> None:
         )
 
 
-def conserved(u: Floats, v: Floats, eta_u: Floats, eta_v: Floats) -> Floats:
-    """η_u v² − η_v u² of every neuron, as a product of sum and difference."""
-    left, right = np.sqrt(eta_u) * np.abs(v), np.sqrt(eta_v) * np.abs(u)
-    return (left - right) * (left + right)
-
-
 def combinations(u: Floats, v: Floats, eta_u: Floats, eta_v: Floats) -> tuple[Floats, Floats]:
     """(p, q) = (√η_u v ± √η_v u)/2."""
     grown, other = np.sqrt(eta_u) * v, np.sqrt(eta_v) * u

@@ -11,7 +11,8 @@ import numpy as np
 from richter.errors import ParameterError, message
 from richter.maths.pair import LayerPair, layer_pair, solve_pair
 from richter.maths.scalar_limits import growth_bound
-from richter.params import param
+from richter.maths.wide_law import conserved_product
+from richter.params import Given, param
 from richter.refs import NAM24
 from richter.regime import LAZY_BELOW, Evidence, Regime, by_movement, scalar_if_single
 from richter.schema import Variable
@@ -19,7 +20,6 @@ from richter.theory.base import AbstractTheory
 from richter.theory.layout import Floats, Layout, State
 from richter.theory.paired import (
     combinations,
-    conserved,
     growth_of_path,
     largest_kernel_change,
     refuse_near_saddle,
@@ -40,18 +40,18 @@ class ScalarNetwork(AbstractTheory):
     1.618
     """
 
-    a0: Floats = param("first-layer weights at the start", symbol="a(0)", dims=("neuron",))
-    b0: Floats = param("second-layer weights at the start", symbol="b(0)", dims=("neuron",))
-    target: Floats = param("target slope", symbol="S")
-    normalisation: Floats = param(
+    a0: Given = param("first-layer weights at the start", symbol="a(0)", dims=("neuron",))
+    b0: Given = param("second-layer weights at the start", symbol="b(0)", dims=("neuron",))
+    target: Given = param("target slope", symbol="S")
+    normalisation: Given = param(
         "output divisor", symbol="Z", default=1.0, low=0, open_low=True,
         advice="For a negative one flip the sign of b0.",
     )  # fmt: skip
-    input_variance: Floats = param("E[x²]", symbol="E[x²]", default=1.0, low=0, open_low=True)
-    eta_a: Floats = param(
+    input_variance: Given = param("E[x²]", symbol="E[x²]", default=1.0, low=0, open_low=True)
+    eta_a: Given = param(
         "learning rate of the first layer", symbol="η_a", default=1.0, low=0, advice="Use 0 to freeze it."
     )
-    eta_b: Floats = param(
+    eta_b: Given = param(
         "learning rate of the second layer", symbol="η_b", default=1.0, low=0, advice="Use 0 to freeze it."
     )
 
@@ -102,7 +102,7 @@ class ScalarNetwork(AbstractTheory):
             "output": lambda: pair.scale * got["meeting"],
             "loss": lambda: p.input_variance * got["residual"] ** 2 / 2,
             "kernel": lambda: p.input_variance * got["kernel"],
-            "imbalance": lambda: conserved(p.b0, p.a0, p.eta_b, p.eta_a),
+            "imbalance": lambda: conserved_product(p.b0, p.a0, p.eta_b, p.eta_a),
         }
         return {name: make[name]() if name in make else got[name] for name in only}
 
@@ -146,7 +146,7 @@ class ScalarNetwork(AbstractTheory):
 
     def invariants(self, p: Layout, state: State) -> State:
         """η_b a² − η_a b² of every neuron."""
-        return {"imbalance": conserved(state["b"], state["a"], p.eta_b, p.eta_a)}
+        return {"imbalance": conserved_product(state["b"], state["a"], p.eta_b, p.eta_a)}
 
     def regime(self) -> Regime:
         """Lazy (linear) or rich (greedy), from γ₊ and the kernel's largest change."""
@@ -172,13 +172,13 @@ class ScalarNetwork(AbstractTheory):
         cls,
         *,
         width: int,
-        target: object = 1.0,
-        normalisation: object = 1.0,
+        target: Given = 1.0,
+        normalisation: Given = 1.0,
         sigma_a: float = 1.0,
         sigma_b: float = 1.0,
         draws: int = 1000,
         rng: np.random.Generator | int = 0,
-        **others: object,
+        **others: Given,
     ) -> Self:
         """Gaussian starts of both layers.
 

@@ -17,7 +17,7 @@ from richter.maths.neuron import (
     neuron_path,
 )
 from richter.maths.neuron_law import neuron_delta, neuron_flow, neuron_kernel
-from richter.params import Resolved, param
+from richter.params import Given, Resolved, param
 from richter.refs import KUN24
 from richter.regime import (
     DELAYED_BELOW,
@@ -55,13 +55,13 @@ class SingleNeuron(AbstractTheory):
     [0.0, 0.762, 1.0]
     """
 
-    a0: Floats = param("output weight at the start", symbol="a₀")
-    w0: Floats = param("input weights at the start", symbol="w₀", dims=("input",))
-    beta_star: Floats = param("least-squares solution Xᵀy", symbol="β*", dims=("input",))
-    eta_a: Floats = param(
+    a0: Given = param("output weight at the start", symbol="a₀")
+    w0: Given = param("input weights at the start", symbol="w₀", dims=("input",))
+    beta_star: Given = param("least-squares solution Xᵀy", symbol="β*", dims=("input",))
+    eta_a: Given = param(
         "learning rate of the output weight", symbol="η_a", default=1.0, low=0, advice="Use 0 to freeze it."
     )
-    eta_w: Floats = param(
+    eta_w: Given = param(
         "learning rate of the input weights", symbol="η_w", default=1.0, low=0, advice="Use 0 to freeze them."
     )
 
@@ -229,11 +229,11 @@ class SingleNeuron(AbstractTheory):
     def from_imbalance(
         cls,
         *,
-        beta0: object,
-        delta: object,
-        beta_star: object,
-        eta_a: object = 1.0,
-        eta_w: object = 1.0,
+        beta0: Given,
+        delta: Given,
+        beta_star: Given,
+        eta_a: Given = 1.0,
+        eta_w: Given = 1.0,
         batch: tuple[str, ...] | None = None,
     ) -> Self:
         """The start with a given function β₀ and imbalance δ (a₀ > 0), as in KUN24 Figs 3 and 4.
@@ -258,19 +258,19 @@ class SingleNeuron(AbstractTheory):
             ) from None
         spread = np.broadcast_to(function, (*front, function.shape[-1]))
         a0, w0 = split_by_imbalance(np.moveaxis(spread, -1, 0), imbalance, rate_a, rate_w)
-        return cls(a0=a0, w0=np.moveaxis(w0, 0, -1), beta_star=beta_star, eta_a=rate_a, eta_w=rate_w, batch=batch)  # type: ignore[arg-type]
+        return cls(a0=a0, w0=np.moveaxis(w0, 0, -1), beta_star=beta_star, eta_a=rate_a, eta_w=rate_w, batch=batch)
 
     @classmethod
     def random(
         cls,
         *,
-        beta_star: object,
+        beta_star: Given,
         sigma_a: float = 1.0,
         sigma_w: float = 1.0,
         draws: int = 1000,
         rng: np.random.Generator | int = 0,
-        eta_a: object = 1.0,
-        eta_w: object = 1.0,
+        eta_a: Given = 1.0,
+        eta_w: Given = 1.0,
     ) -> Self:
         """Gaussian starts: a₀ with standard deviation `sigma_a`, each w₀ᵢ with `sigma_w`.
 
@@ -279,4 +279,4 @@ class SingleNeuron(AbstractTheory):
         """
         size = np.shape(beta_star)[-1:] or (1,)
         a0, w0 = draw(rng, draws, (sigma_a, ()), (sigma_w, size))
-        return cls(a0=a0, w0=w0, beta_star=beta_star, eta_a=eta_a, eta_w=eta_w)  # type: ignore[arg-type]
+        return cls(a0=a0, w0=w0, beta_star=beta_star, eta_a=eta_a, eta_w=eta_w)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar, Self
@@ -11,13 +12,14 @@ import numpy as np
 from richter.errors import ParameterError, message
 from richter.maths.line import reduce_line
 from richter.maths.pair import LayerPair, layer_pair, solve_pair
-from richter.params import Resolved, param
+from richter.maths.wide_law import NORMS, conserved_product, norm_case, wide_flow, wide_kernel
+from richter.params import Given, Resolved, param
 from richter.refs import XU24
 from richter.regime import ALIGNMENT_CHANGES, Evidence, Regime, scalar_if_single
 from richter.schema import Variable
 from richter.theory.base import AbstractTheory
 from richter.theory.layout import Floats, Layout, State
-from richter.theory.paired import combinations, conserved, growth_of_path, refuse_near_saddle
+from richter.theory.paired import combinations, growth_of_path, refuse_near_saddle
 from richter.theory.starts import draw
 
 _PAIRED = {
@@ -44,21 +46,21 @@ class WideScalar(AbstractTheory):
     2.0
     """
 
-    u0: Floats = param("output weights at the start", symbol="u(0)", dims=("neuron",))
-    w0: Floats = param("input weights at the start", symbol="w(0)", dims=("neuron", "input"))
-    x: Floats = param("the data's point on the line, √E[a²] n", symbol="x", dims=("input",))
-    y: Floats = param("its target, E[a y]/√E[a²]", symbol="y")
-    gamma: Floats = param(
+    u0: Given = param("output weights at the start", symbol="u(0)", dims=("neuron",))
+    w0: Given = param("input weights at the start", symbol="w(0)", dims=("neuron", "input"))
+    x: Given = param("the data's point on the line, √E[a²] n", symbol="x", dims=("input",))
+    y: Given = param("its target, E[a y]/√E[a²]", symbol="y")
+    gamma: Given = param(
         "output scale", symbol="γ", default=1.0, nonzero=True, advice="With 0 the output would stay 0."
     )
-    eta_u: Floats = param(
+    eta_u: Given = param(
         "learning rate of the output weights",
         symbol="η_u",
         default=1.0,
         low=0,
         advice="Use 0 to freeze them.",
     )
-    eta_w: Floats = param(
+    eta_w: Given = param(
         "learning rate of the input weights", symbol="η_w", default=1.0, low=0, advice="Use 0 to freeze them."
     )
 
@@ -125,7 +127,7 @@ class WideScalar(AbstractTheory):
         if "loss" in wanted:
             out["loss"] = got["residual"] ** 2
         if "imbalance" in wanted:
-            out["imbalance"] = conserved(pair.u0, pair.v0, p.eta_u, p.eta_w)
+            out["imbalance"] = conserved_product(pair.u0, pair.v0, p.eta_u, p.eta_w)
         return out
 
     def initial(self, p: Layout) -> State:
@@ -134,13 +136,8 @@ class WideScalar(AbstractTheory):
 
     def flow(self, p: Layout, state: State) -> State:
         """Gradient flow on (f − y)², Eq. 18."""
-        u, w = state["u"], state["w"]
-        hidden = (w * p.x).sum(axis=1)
-        error = p.gamma * (u * hidden).sum(axis=0) - p.y
-        return {
-            "u": -2 * p.eta_u * p.gamma * hidden * error,
-            "w": -2 * p.eta_w * p.gamma * u[:, None] * p.x * error,
-        }
+        du, dw = wide_flow(state["u"], state["w"], p.x, p.y, p.gamma, p.eta_u, p.eta_w)
+        return {"u": du, "w": dw}
 
     def rates(self, p: Layout) -> State:
         """(η_u, η_w)."""
@@ -158,7 +155,7 @@ class WideScalar(AbstractTheory):
         v, v0, u0 = view(state), view(start), start["u"]
         now = combinations(u, v, p.eta_u, p.eta_w)
         inner = lambda x, y: (x * y).sum(axis=0)
-        kernel = lambda x, y: p.gamma**2 * rho**2 * (p.eta_u * inner(y, y) + p.eta_w * inner(x, x))
+        kernel = lambda s: wide_kernel(s["u"], s["w"], p.x, p.x, p.gamma, p.eta_u, p.eta_w)
         output = p.gamma * rho * inner(u, v)
         return {
             "p": now[0],
@@ -166,23 +163,23 @@ class WideScalar(AbstractTheory):
             "output": output,
             "loss": (output - p.y) ** 2,
             "alignment": inner(u, v) / np.sqrt(inner(u, u) * inner(v, v)),
-            "kernel": kernel(u, v),
-            "kernel_change": np.abs(kernel(u, v) - kernel(u0, v0)) / kernel(u0, v0),
+            "kernel": kernel(state),
+            "kernel_change": np.abs(kernel(state) - kernel(start)) / kernel(start),
             "growth": growth_of_path(now, combinations(u0, v0, p.eta_u, p.eta_w), p.eta_u, p.eta_w),
         }
 
     def invariants(self, p: Layout, state: State) -> State:
         """η_u v² − η_w u² of every neuron, Eq. 23."""
         rho = np.sqrt((p.x * p.x).sum(axis=0))
-        return {"imbalance": conserved(state["u"], (state["w"] * p.x).sum(axis=1) / rho, p.eta_u, p.eta_w)}
+        return {"imbalance": conserved_product(state["u"], (state["w"] * p.x).sum(axis=1) / rho, p.eta_u, p.eta_w)}
 
     def regime(self) -> Regime:
         """The mechanism (alignment, disalignment, rescaling) and the case of §3.3, with t_c's two parts."""
         prepared = self.prepare(self.layout)
         pair, rates = prepared.pair, prepared.pair.rates
         ends = self.exact(prepared, np.array([0.0, np.inf]), ("alignment", "growth", "kernel", "kernel_change"))
+        starts = max(1, math.prod(self.batch_shape))
         one = lambda x: scalar_if_single(np.broadcast_to(x, (starts, 1))[:, 0], self.batch_shape)
-        starts = max(1, int(np.prod(self.batch_shape)))
         with np.errstate(all="ignore"):
             goal = pair.target / pair.scale
             side = np.sign(np.where(goal == 0, pair.meeting, goal))
@@ -192,27 +189,19 @@ class WideScalar(AbstractTheory):
             straight = np.abs(zeta1 - zeta0) < ALIGNMENT_CHANGES  # NaN at u = 0 is not "no change"
             label = np.where(still, "frozen", np.where(straight, "rescaling",
                              np.where(toward > 0, "alignment", "disalignment")))  # fmt: skip
-            turn = rates.p - rates.q
             final = ends["growth"][:, 1:]
-            middle = np.sqrt(rates.q / rates.p)
-            grows = ((turn > 0) & (final > 1)) | ((turn < 0) & (final < 1)) | (turn == 0)
-            falls = ((turn > 0) & (final >= middle)) | ((turn < 0) & (final <= middle))
-            case = np.where(final == 1, 4, np.where(grows, 1, np.where(falls, 2, 3)))
-            case = np.where(pair.frozen, 0, case)
+            case = np.where(pair.frozen, 0, norm_case(rates.p, rates.q, final))
             feature = rates.target**2
             kernel = 4 * rates.p * rates.q
             share = np.where(pair.frozen, 0.0, feature / (feature + kernel))
             t_c = np.where(pair.frozen, 1 / (2 * ends["kernel"][:, :1]), 1 / rates.root)
-        words = np.array([
-            "one layer is frozen", "norms grow", "norms shrink", "norms shrink, then grow", "norms stay",
-        ])  # fmt: skip
         return Regime(
             one(label),
             {
                 "alignment_start": Evidence(one(zeta0), "ζ at the start"),
                 "alignment_end": Evidence(one(zeta1), "ζ at the end", None),
                 "growth_end": Evidence(one(final), "α₊; > 1: ζ rises, < 1: it falls", 1.0),
-                "norms": Evidence(one(words[case]), "which of the four cases of §3.3"),
+                "norms": Evidence(one(np.array(NORMS)[case]), "which of the four cases of §3.3"),
                 "t_c": Evidence(one(t_c), "time scale of learning"),
                 "feature_share": Evidence(one(share), "share of t_c⁻² that comes from feature learning"),
                 "kernel_change": Evidence(one(ends["kernel_change"][:, 1:]), "|K − K₀|/K₀ at the end"),
@@ -224,13 +213,13 @@ class WideScalar(AbstractTheory):
     def from_data(
         cls,
         *,
-        inputs: object,
-        targets: object,
-        u0: object,
-        w0: object,
-        gamma: object = 1.0,
-        eta_u: object = 1.0,
-        eta_w: object = 1.0,
+        inputs: Given,
+        targets: Given,
+        u0: Given,
+        w0: Given,
+        gamma: Given = 1.0,
+        eta_u: Given = 1.0,
+        eta_w: Given = 1.0,
         batch: tuple[str, ...] | None = None,
     ) -> Self:
         """The network trained on a data set on a line (Proposition 1, mean loss).
@@ -238,22 +227,22 @@ class WideScalar(AbstractTheory):
         The loss of the data set is this theory's loss plus a constant, `reduce_line(inputs, targets)[2]`.
         """
         x, y, _ = reduce_line(inputs, targets)
-        return cls(u0=u0, w0=w0, x=x, y=y, gamma=gamma, eta_u=eta_u, eta_w=eta_w, batch=batch)  # type: ignore[arg-type]
+        return cls(u0=u0, w0=w0, x=x, y=y, gamma=gamma, eta_u=eta_u, eta_w=eta_w, batch=batch)
 
     @classmethod
     def random(
         cls,
         *,
         width: int,
-        x: object = 1.0,
-        y: object = 1.0,
-        gamma: object = 1.0,
+        x: Given = 1.0,
+        y: Given = 1.0,
+        gamma: Given = 1.0,
         sigma_u: float = 1.0,
         sigma_w: float = 1.0,
         draws: int = 1000,
         rng: np.random.Generator | int = 0,
-        eta_u: object = 1.0,
-        eta_w: object = 1.0,
+        eta_u: Given = 1.0,
+        eta_w: Given = 1.0,
     ) -> Self:
         """Gaussian starts of both layers, as in XU24 §4.
 
@@ -264,4 +253,4 @@ class WideScalar(AbstractTheory):
             raise ParameterError(message("`width`", "be a whole number ≥ 1", width))
         point = np.atleast_1d(np.asarray(x, dtype=np.float64))
         u0, w0 = draw(rng, draws, (sigma_u, (width,)), (sigma_w, (width, point.shape[-1])))
-        return cls(u0=u0, w0=w0, x=point, y=y, gamma=gamma, eta_u=eta_u, eta_w=eta_w)  # type: ignore[arg-type]
+        return cls(u0=u0, w0=w0, x=point, y=y, gamma=gamma, eta_u=eta_u, eta_w=eta_w)

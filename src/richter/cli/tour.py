@@ -1,0 +1,32 @@
+"""`richter tour`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def tour(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the page.")] = Path("richter-tour"),
+) -> None:
+    """Solve, simulate and draw the first results on one page; needs no data and no download.
+
+    Example:  richter tour --out my-tour
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from richter.report.tour import run_tour
+
+    console = Console(highlight=False)
+    columns = (TextColumn("{task.description:32}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+        task = bar.add_task("Starting", total=1.0)
+        page = run_tour(out, lambda what, share: bar.update(task, description=what, completed=share))
+    console.print(f"The page is at [bold]{page.resolve()}[/]", soft_wrap=True)
+    console.print("Open it in a browser. Then try:")
+    console.print("  richter list")
+    console.print("  richter show single-neuron")
+    console.print("  richter solve single-neuron --a0 1 --w0 '[-1, 0]' --beta-star '[0, 1]' --times 0,1,inf")

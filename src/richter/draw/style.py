@@ -1,0 +1,113 @@
+"""How a role and a colour look: one table for both renderers, light and dark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from richter.figure.data import Mark, Role
+from richter.figure.scale import Colour, ColourScale
+
+# Okabe and Ito's colour-blind-safe set without black and yellow, then grey and brown.
+_CATEGORIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7f7f7f", "#8a5a2b")
+_CATEGORIES_DARK = ("#4aa8e0", "#f0803c", "#2fc095", "#e09cc4", "#8fd0f5", "#f0b84a", "#a6a6a6", "#c08c58")
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Ink and paper, and the colours of marks on it."""
+
+    ink: str
+    muted: str
+    grid: str
+    paper: str
+    categories: tuple[str, ...]
+    sequential: tuple[str, ...]
+    diverging: tuple[str, ...]  # odd number, the middle one is 0
+
+
+LIGHT = Theme(
+    ink="#111418",
+    muted="#565d66",
+    grid="#e3e6ea",
+    paper="#ffffff",
+    categories=_CATEGORIES,
+    sequential=("#6a1fb5", "#a02aa0", "#cf4a7d", "#e8735a", "#ee9a3a"),
+    diverging=("#0b4f9c", "#2f7fd0", "#6ea3d3", "#979797", "#dc9a62", "#d96f1c", "#9c3a05"),
+)
+DARK = Theme(
+    ink="#f2f4f6",
+    muted="#a9b1bb",
+    grid="#30363d",
+    paper="#14171b",
+    categories=_CATEGORIES_DARK,
+    sequential=("#8a5ff0", "#c455c0", "#e9608f", "#f58a5e", "#f5bd52"),
+    diverging=("#3f8fea", "#5b9bdc", "#6f93b8", "#8a8a8a", "#b88d68", "#dd8440", "#f07a24"),
+)
+
+
+@dataclass(frozen=True)
+class Stroke:
+    """Width in points, dashes in points, and what lies on top of what."""
+
+    width: float
+    dash: tuple[float, ...]
+    order: int
+    opacity: float = 1.0
+
+
+STROKES: dict[Role, Stroke] = {
+    "guide": Stroke(1.0, (1.2, 2.4), 1),
+    "target": Stroke(1.2, (8.0, 2.5, 1.5, 2.5), 2),
+    "simulated": Stroke(2.8, (), 3),
+    "measured": Stroke(2.0, (), 4),
+    "exact": Stroke(1.4, (4.5, 2.5), 5),
+}
+BAND_OPACITY = 0.2
+
+
+def theme(dark: bool) -> Theme:
+    """The theme of a light or dark page."""
+    return DARK if dark else LIGHT
+
+
+def colour_of(mark: Mark, scale: ColourScale | None, look: Theme) -> str:
+    """The colour of a mark: its own on the panel's scale, else that of its role."""
+    if mark.colour is None or scale is None:
+        return role_colour(mark.role, look)
+    return value_colour(mark.colour, scale, look)
+
+
+def role_colour(role: Role, look: Theme) -> str:
+    """The colour of a role that has no colour of its own: theory is ink."""
+    return {"exact": look.ink, "simulated": look.categories[0], "measured": look.categories[1]}.get(role, look.muted)
+
+
+def value_colour(value: Colour, scale: ColourScale, look: Theme) -> str:
+    """The colour of a number or a category on a scale.
+
+    >>> value_colour("b", ColourScale(categories=("a", "b")), LIGHT)
+    '#d55e00'
+    >>> value_colour(0.0, ColourScale(kind="diverging", low=-1, high=1), LIGHT)
+    '#979797'
+    """
+    if isinstance(value, str):
+        return look.categories[scale.categories.index(value)]
+    if value is None:
+        return look.muted
+    return blend(look.diverging if scale.kind == "diverging" else look.sequential, scale.position(value))
+
+
+def blend(anchors: tuple[str, ...], share: float) -> str:
+    """The colour at `share` of the way along evenly spaced anchors.
+
+    >>> blend(("#000000", "#ffffff"), 0.5)
+    '#808080'
+    """
+    place = share * (len(anchors) - 1)
+    first = min(int(place), len(anchors) - 2)
+    part = place - first
+    mixed = (
+        round((1 - part) * int(anchors[first][i : i + 2], 16) + part * int(anchors[first + 1][i : i + 2], 16) + 1e-9)
+        for i in (1, 3, 5)
+    )
+    return "#" + "".join(f"{channel:02x}" for channel in mixed)
