@@ -7,6 +7,9 @@ import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from richter.figure.data import Figure, Kind, Mark, Panel, Role
 from richter.figure.scale import MANY, Colour, ColourScale
 
@@ -29,6 +32,20 @@ class Entry:
     colour: Colour = None
     plain: bool = False  # stands for a role alone: drawn in a neutral colour
     depth: int = 1  # of a band: how many bands of this colour lie on each other there
+
+
+def drawable(m: Mark, panel: Panel) -> NDArray[np.bool_]:
+    """Which points of a mark can be drawn: finite, and positive on a log axis."""
+    shown = np.ones(max(m.x.size, m.y.size), bool)
+    for row, log in ((m.x, panel.x_log), (m.y, panel.y_log), (m.high, panel.y_log)):
+        if row is not None and row.size:
+            shown &= np.isfinite(row) & ((row > 0) | (not log))
+    return shown
+
+
+def defined(panel: Panel) -> bool:
+    """Whether anything can be drawn; if not, the renderers say so."""
+    return any(drawable(m, panel).any() for m in panel.marks)
 
 
 def has_bar(panel: Panel) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from richter.draw import legend as legends
 from richter.draw.legend import broken
-from richter.draw.style import BAND_OPACITY, STROKES, Theme, blend, colour_of, role_colour, theme, value_colour
+from richter.draw.style import BAND_OPACITY, STROKES, Theme, blend, colour_of, entry_colour, theme
 from richter.errors import MissingExtraError
 from richter.figure.build import number
 from richter.figure.data import Figure, Floats, Mark, Panel
@@ -89,9 +89,10 @@ def _panel(axes: Axes, panel: Panel, look: Theme, width: float, own_legend: bool
         axis.set_major_formatter(FuncFormatter(lambda value, _, log=log: _tick(value, log)))
         if limits is not None:
             (axes.set_xlim if name == "x" else axes.set_ylim)(*limits)
-    if not any(_drawable(m, panel).any() for m in panel.marks if m.kind not in ("hline", "vline", "text")):
+    if not legends.defined(panel):
         axes.text(0.5, 0.5, "not defined here", transform=axes.transAxes, ha="center", va="center", fontsize=SMALL,
                   color=look.muted, family=FONT)  # fmt: skip
+        axes.set(xticks=[], yticks=[])
     for m in panel.marks:
         _mark(axes, m, panel, look)
     axes.grid(True, color=look.grid, linewidth=0.6)
@@ -117,7 +118,7 @@ def _mark(axes: Axes, m: Mark, panel: Panel, look: Theme) -> None:
     colour, stroke = colour_of(m, panel.colours, look), STROKES[m.role]
     style: dict[str, Any] = {"color": colour, "linewidth": stroke.width, "zorder": stroke.order}
     dashes: Any = (0, stroke.dash) if stroke.dash else "solid"
-    shown = _drawable(m, panel)
+    shown = legends.drawable(m, panel)
     x, y = (np.where(shown, row, np.nan) if row.size == shown.size else row for row in (m.x, m.y))
     if m.kind == "line":
         axes.plot(x, y, linestyle=dashes, dash_capstyle="butt", solid_capstyle="round", **style)
@@ -137,15 +138,6 @@ def _mark(axes: Axes, m: Mark, panel: Panel, look: Theme) -> None:
         for across, up in zip(x[shown], y[shown], strict=True):
             axes.annotate(m.label, (float(across), float(up)), (4, 4), textcoords="offset points", fontsize=SMALL,
                           color=colour, family=FONT, zorder=9)  # fmt: skip
-
-
-def _drawable(m: Mark, panel: Panel) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Which points can be drawn: finite, and positive on a log axis."""
-    shown = np.ones(max(m.x.size, m.y.size), bool)
-    for row, log in ((m.x, panel.x_log), (m.y, panel.y_log), (m.high, panel.y_log)):
-        if row is not None and row.size:
-            shown &= np.isfinite(row) & ((row > 0) | (not log))
-    return shown
 
 
 def _tick(value: float, log: bool) -> str:
@@ -199,9 +191,7 @@ def _legend(
     handles: list[Any] = []
     for row in [row for i in range(columns) for row in rows[i::columns]]:
         scale = next((p.colours for p in panels if row.colour is not None and p.colours is not None), None)
-        colour = look.muted if row.plain else role_colour(row.role, look)
-        if row.colour is not None and scale is not None:
-            colour = value_colour(row.colour, scale, look)
+        colour = entry_colour(row.role, row.colour, row.plain, scale, look)
         stroke = STROKES[row.role]
         if row.kind == "band":
             handles.append(Patch(facecolor=colour, alpha=1 - (1 - BAND_OPACITY) ** row.depth, label=row.text))

@@ -82,6 +82,13 @@ def role_colour(role: Role, look: Theme) -> str:
     return {"exact": look.ink, "simulated": look.categories[0], "measured": look.categories[1]}.get(role, look.muted)
 
 
+def entry_colour(role: Role, value: Colour, plain: bool, scale: ColourScale | None, look: Theme) -> str:
+    """The colour of a legend's entry; a plain one stands for a role in any colour."""
+    if plain:
+        return look.muted
+    return role_colour(role, look) if value is None or scale is None else value_colour(value, scale, look)
+
+
 def value_colour(value: Colour, scale: ColourScale, look: Theme) -> str:
     """The colour of a number or a category on a scale.
 

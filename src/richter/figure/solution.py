@@ -71,12 +71,15 @@ def solution_figure(ds: xr.Dataset, names: Iterable[str] | None = None, *, title
 def _choose(ds: xr.Dataset) -> list[str]:
     """Function and loss first, then what is a single number at every time, then wide variables."""
     ranked = []
+    rank = dict(_ORDER)
+    if not any(value.attrs.get("role") == "function" for value in ds.data_vars.values()):
+        rank["state"] = rank["function"]  # the state is what is learned
     for place, (name, value) in enumerate(ds.data_vars.items()):
         role = value.attrs.get("role", "observable")
         own = len(_own(ds, value)) if "t" in value.dims else 9
         if role in _ORDER and own <= 1 and value.dtype.kind in "iuf":
-            wide = own > 0 and role != "function"
-            ranked.append((wide, _ORDER[role], place, str(name)))
+            wide = own > 0 and rank[role] > 0
+            ranked.append((wide, rank[role], place, str(name)))
     if not ranked:
         raise UnknownNameError("The Dataset has no variable over t that can be drawn. Name some in `names`.")
     return [name for *_, name in sorted(ranked)[:MOST_PANELS]]
