@@ -93,11 +93,11 @@ def numbers(what: str, value: object, advice: str = "") -> Floats:
     """`value` as a float64 array of finite numbers, or one clear line."""
     try:
         raw = np.asarray(value)
-        if raw.dtype.kind not in "fiu" and raw.dtype != object:
+        if raw.dtype.kind not in "fiu":
             raise TypeError
         array = raw.astype(np.float64)
     except (TypeError, ValueError):
-        raise ParameterError(message(what, "be a number or a rectangular array of numbers", value, advice)) from None
+        raise ParameterError(message(what, "be a number or a rectangular array of numbers", show(value), advice)) from None
     if array.size == 0:
         raise ParameterError(message(what, "not be empty", f"shape {array.shape}", advice))
     if not np.isfinite(array).all():

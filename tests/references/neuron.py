@@ -1,4 +1,4 @@
-"""The single neuron by the exponential of its matrix, with plain hyperbolic functions."""
+"""The single neuron by the exponential of its matrix, from the projectors on its eigenspaces."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 from mpmath import mp
 
-from tests.references.precision import Number, Outputs, digits, inner, one_minus_cosine, relative_change
-
-TINY = mp.mpf(10) ** -90  # relative size of what only rounding leaves of an exact 0
+from tests.references.precision import TINY, Number, Outputs, inner, one_minus_cosine, relative_change
 
 
 def flow(
@@ -22,7 +20,10 @@ def flow(
 def state(
     a0: Number, w0: Sequence[Number], target: Sequence[Number], eta_a: Number, eta_w: Number, t: Number
 ) -> tuple[Number, list[Number]]:
-    r"""(a, w) at t: $q=e^{Gt}q_0/\sqrt{1+\int\|e^{Gs}q_0\|^2}$, where $G^2=R^2$ on the plane of a and β*."""
+    r"""(a, w) at t: $q=e^{Gt}q_0/\sqrt{1+\int\|e^{Gs}q_0\|^2}$, where $G^2=R^2$ on the plane of a and β*.
+
+    There $\frac12(1\pm G/R)$ project on the growing and the decaying direction; across it G is $-\delta/2$.
+    """
     if not t:
         return a0, list(w0)
     if not (eta_a and eta_w):
@@ -34,14 +35,15 @@ def state(
     h, square = delta / 2, inner(b, b)
     R = mp.sqrt(h * h + square)
     share = inner(w, b) / square
-    rest = [x - share * y for x, y in zip(w, b, strict=True)]
+    size = mp.sqrt(a * a + inner(w, w))
+    clean = lambda x: x if max(map(abs, x)) > TINY * size else [mp.mpf(0)] * len(x)
     plane = [a, *(share * y for y in b)]
     turned = [h * plane[0] + share * square, *(plane[0] * y - h * share * y for y in b)]  # G·plane
-    size = mp.sqrt(a * a + inner(w, w))
-    rest = [x if abs(x) > TINY * size else mp.mpf(0) for x in rest]
+    up = clean([(x + y / R) / 2 for x, y in zip(plane, turned, strict=True)])
+    down = clean([(x - y / R) / 2 for x, y in zip(plane, turned, strict=True)])
+    rest = clean([x - share * y for x, y in zip(w, b, strict=True)])
     if mp.isinf(t):
-        up = [R * x + y for x, y in zip(plane, turned, strict=True)]
-        if max(map(abs, up)) > TINY * R * size:
+        if any(up):
             end, square_end = up, 2 * R
         elif h < 0 and any(rest):
             end, square_end = [mp.mpf(0), *rest], -delta
@@ -50,15 +52,14 @@ def state(
         long = mp.sqrt(square_end / inner(end, end))
         q = [long * x for x in end]
     else:
-        cosh, sinh = mp.cosh(R * t), mp.sinh(R * t)
-        drift = mp.exp(-h * t)
-        q = [cosh * x + sinh / R * y for x, y in zip(plane, turned, strict=True)]
+        grow, drift = mp.exp(R * t), mp.exp(-h * t)
+        q = [grow * x + y / grow for x, y in zip(up, down, strict=True)]
         q = [q[0], *(x + drift * y for x, y in zip(q[1:], rest, strict=True))]
         mass = (
             1
-            + inner(plane, plane) * mp.sinh(2 * R * t) / (2 * R)
-            + inner(plane, turned) * (mp.cosh(2 * R * t) - 1) / (2 * R * R)
-            + inner(rest, rest) * ((1 - mp.exp(-delta * t)) / delta if delta else t)
+            + inner(up, up) * (grow**2 - 1) / (2 * R)
+            + inner(down, down) * (1 - 1 / grow**2) / (2 * R)
+            + inner(rest, rest) * ((1 - drift**2) / delta if delta else t)
         )
         q = [x / mp.sqrt(mass) for x in q]
     return q[0] / root_a, [x / root_w for x in q[1:]]
@@ -86,24 +87,20 @@ def neuron(inputs: list[Number]) -> Outputs:
     """Every variable from [a₀, w₀…, β*…, η_a, η_w, t]."""
     d = (len(inputs) - 4) // 2
     a0, w0, target, (eta_a, eta_w, t) = inputs[0], inputs[1 : d + 1], inputs[d + 1 : -3], inputs[-3:]
-    with mp.workdps(30):
-        speed = mp.sqrt((eta_w * a0 * a0 - eta_a * inner(w0, w0)) ** 2 / 4 + eta_a * eta_w * inner(target, target))
-        speed += eta_w * a0 * a0 if not eta_a else eta_a * inner(w0, w0) if not eta_w else 0
-    with mp.workdps(digits(float(2 * speed * t) if mp.isfinite(t) else 0)):
-        a, w = state(a0, w0, target, eta_a, eta_w, t)
-        size = mp.sqrt(inner(w, w))
-        residual = [a * x - b for x, b in zip(w, target, strict=True)]
-        now, start = kernel(a, w, eta_a, eta_w), kernel(a0, w0, eta_a, eta_w)
-        return {
-            "a": [a],
-            "w": w,
-            "beta": [a * x for x in w],
-            "mu": [a * size],
-            "phi": [inner(w, target) / (size * mp.sqrt(inner(target, target))) if size else mp.nan],
-            "residual": residual,
-            "loss": [inner(residual, residual) / 2],
-            "kernel": now,
-            "kernel_distance": [one_minus_cosine(now, start)],
-            "kernel_change": [relative_change(now, start)],
-            "delta": [eta_w * a0 * a0 - eta_a * inner(w0, w0)],
-        }
+    a, w = state(a0, w0, target, eta_a, eta_w, t)
+    size = mp.sqrt(inner(w, w))
+    residual = [a * x - b for x, b in zip(w, target, strict=True)]
+    now, start = kernel(a, w, eta_a, eta_w), kernel(a0, w0, eta_a, eta_w)
+    return {
+        "a": [a],
+        "w": w,
+        "beta": [a * x for x in w],
+        "mu": [a * size],
+        "phi": [inner(w, target) / (size * mp.sqrt(inner(target, target))) if size else mp.nan],
+        "residual": residual,
+        "loss": [inner(residual, residual) / 2],
+        "kernel": now,
+        "kernel_distance": [one_minus_cosine(now, start)],
+        "kernel_change": [relative_change(now, start)],
+        "delta": [eta_w * a0 * a0 - eta_a * inner(w0, w0)],
+    }

@@ -1,4 +1,4 @@
-"""Two layers that meet in one number, by the exponential of a 2 × 2 matrix, with plain hyperbolic functions."""
+"""Two layers that meet in one number, by the exponential of a 2 × 2 matrix."""
 
 from __future__ import annotations
 
@@ -32,19 +32,16 @@ def layers(
     q = [(root_v * y - root_u * x) / 2 for x, y in zip(u0, v0, strict=True)]
     A, B = scale**2 * inner(p, p), scale**2 * inner(q, q)
     b = scale * root_u * root_v * target
-    R = mp.sqrt(b * b + 4 * A * B)
-    if mp.isinf(tau):
-        if A and R:
-            alpha = (b + R) / (2 * A) if B or b > 0 else mp.mpf(0)
-        elif A:
-            alpha = mp.mpf(0)
-        elif b < 0:
-            alpha = B / -b
-        else:
-            alpha = mp.inf if B or b else mp.mpf(1)
+    R = mp.sqrt(b * b + 4 * A * B) if A * B else abs(b)
+    if R:
+        # Both fixed directions of the matrix, with the growing exponential divided out.
+        left = mp.exp(-2 * R * tau)
+        top = 1 + (b + 2 * B) / R, 1 - (b + 2 * B) / R
+        bottom = 1 + (2 * A - b) / R, 1 - (2 * A - b) / R
+        top, bottom = top[0] + top[1] * left, bottom[0] + bottom[1] * left
     else:
-        cosh, sinh = mp.cosh(R * tau), mp.sinh(R * tau) / R if R else tau
-        alpha = (cosh + (b + 2 * B) * sinh) / (cosh + (2 * A - b) * sinh)
+        top, bottom = 1 + 2 * B * tau if B else mp.mpf(1), 1 + 2 * A * tau if A else mp.mpf(1)
+    alpha = mp.inf if not bottom else mp.mpf(0) if mp.isinf(bottom) else top / bottom
     grow = [x * mp.sqrt(alpha) if x else x for x in p]
     fall = [x / mp.sqrt(alpha) if x and mp.isfinite(alpha) else mp.mpf(0) for x in q]
     u = [(x - y) / root_u for x, y in zip(grow, fall, strict=True)]
@@ -68,15 +65,6 @@ def _frozen(
     step = (1 - mp.exp(-rate * square * tau)) / square * scale * (target - scale * inner(u0, v0))
     moved = lambda layer, other, moves: [x + step * y if moves else x for x, y in zip(layer, other, strict=True)]
     return moved(u0, v0, bool(eta_u)), moved(v0, u0, bool(eta_v)), mp.mpf(1)
-
-
-def speed(
-    u0: Sequence[Number], v0: Sequence[Number], scale: Number, target: Number, eta_u: Number, eta_v: Number
-) -> Number:
-    """The largest rate in the solution, to a few digits."""
-    with mp.workdps(30):
-        weight = scale**2 * (eta_v * inner(u0, u0) + eta_u * inner(v0, v0))
-        return abs(scale * mp.sqrt(eta_u * eta_v) * target) + weight
 
 
 def cosine(x: Sequence[Number], y: Sequence[Number]) -> Number:

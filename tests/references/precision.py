@@ -11,14 +11,9 @@ Number = Any
 Outputs = dict[str, list[Number]]
 Solver = Callable[[list[Number]], Outputs]
 
-BASE = 130  # digits: 50 of the result, 20 for the perturbation, the rest for what the naive forms cancel
-MOST = 2200  # digits needed at most: below 1e-308 a double is 0 anyway
-STEPS = mp.mpf(10) ** -20, -mp.mpf(10) ** -15
-
-
-def digits(exponent: float) -> int:
-    """Digits so that a form with terms e^{x} and e^{−x} keeps 50 of them."""
-    return BASE + int(min(0.87 * min(exponent, 1e9), MOST))
+DIGITS = 350  # 50 of the result; the rest for what the naive forms cancel down to the smallest double
+TINY = mp.mpf(10) ** -250  # relative size of what only rounding leaves of an exact 0
+STEPS = mp.mpf(10) ** -20, -(mp.mpf(10) ** -15)
 
 
 def undefined(count: int) -> list[Number]:
@@ -50,10 +45,10 @@ def conditioned(solve: Solver, inputs: Sequence[float]) -> tuple[Outputs, Output
     at the bottom of a parabola the derivative alone does not say what one rounding error of an input does.
     Inputs that are 0 or ∞ stay as they are: they are exact.
     """
-    given = [mp.mpf(x) for x in inputs]
-    value = solve(given)
-    total: Outputs = {name: [mp.mpf(0)] * len(entries) for name, entries in value.items()}
-    with mp.workdps(MOST):
+    with mp.workdps(DIGITS):
+        given = [mp.mpf(x) for x in inputs]
+        value = solve(given)
+        total: Outputs = {name: [mp.mpf(0)] * len(entries) for name, entries in value.items()}
         for i, x in enumerate(given):
             if not x or mp.isinf(x):
                 continue
@@ -61,6 +56,7 @@ def conditioned(solve: Solver, inputs: Sequence[float]) -> tuple[Outputs, Output
             for name, entries in value.items():
                 for k, a in enumerate(entries):
                     if mp.isfinite(a):
-                        with mp.workdps(30):
-                            total[name][k] += max(abs(o[name][k] - a) / step for o, step in moved if mp.isfinite(o[name][k]))
+                        total[name][k] += max(
+                            (abs(o[name][k] - a) / step for o, step in moved if mp.isfinite(o[name][k])), default=0
+                        )
     return value, total

@@ -40,8 +40,9 @@ def descend(theory: AbstractTheory, step: float, steps: Iterable[int]) -> xr.Dat
     path = np.empty((now.size, moments.size))
     done = 0
     for column, moment in enumerate(moments):
-        for _ in range(int(moment) - done):
-            now = now + size * packing.pack(theory.flow(theory.layout, packing.unpack(now)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for _ in range(int(moment) - done):
+                now = now + size * packing.pack(theory.flow(theory.layout, packing.unpack(now)))
         done = int(moment)
         if not np.isfinite(now).all():
             raise OutsideTheoryError(

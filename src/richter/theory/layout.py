@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from richter.errors import ParameterError, message
+from richter.errors import ParameterError, message, show
 
 Floats = NDArray[np.float64]
 State = dict[str, Floats]
@@ -36,7 +36,7 @@ def check_times(t: object) -> Floats:
     try:
         times = np.atleast_1d(np.asarray(t, dtype=np.float64))
     except (TypeError, ValueError):
-        raise ParameterError(message("the times", "be numbers", t, "Use 0,0.5,1,inf.")) from None
+        raise ParameterError(message("the times", "be numbers", show(t), "Use 0,0.5,1,inf.")) from None
     if times.ndim != 1:
         raise ParameterError(message("the times", "be a list", f"shape {times.shape}"))
     if times.size == 0:

@@ -1,0 +1,168 @@
+"""Speed as ratios measured in one process: `make bench`.
+
+Every line is a ratio with its direction in its name and the bar it must pass. Exit code 1 if a bar is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.integrate import solve_ivp
+
+from richter.theory import SingleNeuron, WideScalar
+
+
+@dataclass(frozen=True)
+class Line:
+    name: str
+    value: float
+    unit: str
+    bar: str
+    passes: bool
+
+
+def best(work: Callable[[], object], repeats: int) -> float:
+    """The shortest of several runs, in seconds."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def at_least(name: str, value: float, bar: float, unit: str = "×") -> Line:
+    return Line(name, value, unit, f"≥ {bar:g}", value >= bar)
+
+
+def at_most(name: str, value: float, bar: float, unit: str = "×") -> Line:
+    return Line(name, value, unit, f"≤ {bar:g}", value <= bar)
+
+
+def neuron_integration(theory: SingleNeuron, times: np.ndarray, starts: int, method: str, rtol: float) -> float:
+    """Seconds per start of solve_ivp, one start at a time as it is used."""
+    target = theory.beta_star
+
+    def flow(_: float, x: np.ndarray) -> np.ndarray:
+        error = target - x[0] * x[1:]
+        return np.concatenate(([x[1:] @ error], x[0] * error))
+
+    def work() -> None:
+        for i in range(starts):
+            solve_ivp(flow, (0, times[-1]), np.r_[theory.a0[i], theory.w0[i]], method=method, t_eval=times, rtol=rtol,
+                      atol=rtol * 1e-2)  # fmt: skip
+
+    return best(work, 3) / starts
+
+
+def wide_integration(theory: WideScalar, times: np.ndarray, starts: int, method: str, rtol: float) -> float:
+    d = theory.sizes["neuron"]
+    gamma, y = float(theory.gamma), float(theory.y)
+
+    def flow(_: float, x: np.ndarray) -> np.ndarray:
+        u, w = x[:d], x[d:]
+        error = -2 * gamma * (gamma * u @ w - y)
+        return np.concatenate((error * w, error * u))
+
+    def work() -> None:
+        for i in range(starts):
+            x0 = np.r_[theory.u0[i], theory.w0[i, :, 0]]
+            solve_ivp(flow, (0, times[-1]), x0, method=method, t_eval=times, rtol=rtol, atol=rtol * 1e-2)
+
+    return best(work, 3) / starts
+
+
+def exact(theory: SingleNeuron | WideScalar, times: np.ndarray, only: Collection[str] | None, repeats: int) -> float:
+    """Seconds per start of `solve`, labels included."""
+    return best(lambda: theory.solve(times, only), repeats) / theory.batch_shape[0]
+
+
+def closed_forms(small: bool) -> list[Line]:
+    starts, few, repeats = (200, 3, 3) if small else (1000, 20, 7)
+    times = np.linspace(0, 20, 1000)
+    neuron = SingleNeuron.random(beta_star=[0.0, 1.0], draws=starts, rng=0)
+    wide = WideScalar.random(width=100, gamma=0.1, draws=starts, rng=0)
+    state, everything = exact(neuron, times, ("a", "w", "beta"), repeats), exact(neuron, times, None, repeats)
+    precise = neuron_integration(neuron, times, few, "DOP853", 1e-10)
+    output = exact(wide, times, ("output",), repeats)
+    observed = exact(
+        wide, times, ("output", "loss", "alignment", "kernel", "kernel_change", "growth"), repeats
+    )
+    wide_precise = wide_integration(wide, times, few, "DOP853", 1e-10)
+    return [
+        at_least("single neuron, a w β: DOP853 1e-10 / exact", precise / state, 100),
+        at_least("single neuron, every variable: DOP853 1e-10 / exact", precise / everything, 30),
+        at_least("single neuron, a w β: RK45 1e-6 / exact",
+                 neuron_integration(neuron, times, few, "RK45", 1e-6) / state, 10),
+        at_least("wide network d = 100, output: DOP853 1e-10 / exact", wide_precise / output, 100),
+        at_least("wide network d = 100, scalar variables: DOP853 1e-10 / exact", wide_precise / observed, 30),
+        at_least("wide network d = 100, output: RK45 1e-6 / exact",
+                 wide_integration(wide, times, few, "RK45", 1e-6) / output, 10),
+    ]  # fmt: skip
+
+
+def scaling(small: bool) -> list[Line]:
+    base = 250 if small else 1000
+    only = ("a", "w", "beta")
+
+    def seconds(starts: int, moments: int) -> float:
+        theory = SingleNeuron.random(beta_star=[0.0, 1.0], draws=starts, rng=0)
+        times = np.linspace(0, 20, moments)
+        return best(lambda: theory.arrays(times, only), 5)
+
+    one = seconds(base, 1000)
+    theory = SingleNeuron.random(beta_star=[0.0, 1.0], draws=base, rng=0)
+    times = np.linspace(0, 20, 1000)
+    # Interleaved, so that both see the same machine.
+    pairs = [(best(lambda: theory.arrays(times, only), 1), best(lambda: theory.solve(times, only), 1)) for _ in range(9)]
+    bare, labelled = (min(column) for column in zip(*pairs, strict=True))
+    return [
+        at_most("4 × the starts: time / (4 × time)", seconds(4 * base, 1000) / (4 * one), 1.5),
+        at_most("4 × the times: time / (4 × time)", seconds(base, 4000) / (4 * one), 1.5),
+        at_most("labels on ≥ 10⁵ values: with / without", labelled / bare, 1.2),
+    ]
+
+
+def start_up() -> list[Line]:
+    def command(*args: str) -> float:
+        return best(lambda: subprocess.run([sys.executable, *args], check=True, capture_output=True), 5)
+
+    theory = SingleNeuron(a0=1.0, w0=[-1.0, 0.0], beta_star=[0.0, 1.0])
+    times = np.linspace(0, 5, 50)
+    theory.solve(times)
+    small = best(lambda: SingleNeuron(a0=1.0, w0=[-1.0, 0.0], beta_star=[0.0, 1.0]).solve(times), 20)
+    return [
+        at_most("a small solve with labels", 1e3 * small, 3, "ms"),
+        at_most("richter --help", command("-m", "richter", "--help"), 0.4, "s"),
+        at_most("import richter", command("-c", "import richter"), 0.25, "s"),
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--small", action="store_true", help="fewer starts and repeats")
+    parser.add_argument("--out", type=Path, default=Path(__file__).with_name("results.json"))
+    options = parser.parse_args()
+    lines = [*closed_forms(options.small), *scaling(options.small), *start_up()]
+    for line in lines:
+        print(f"{'ok  ' if line.passes else 'MISS'} {line.value:9.3g} {line.unit:2} (bar {line.bar})  {line.name}")
+    record = {
+        "machine": {"python": platform.python_version(), "numpy": np.__version__, "system": platform.machine()},
+        "lines": [asdict(line) for line in lines],
+    }
+    options.out.write_text(json.dumps(record, indent=1, ensure_ascii=False, default=bool) + "\n")
+    print(f"wrote {options.out}")
+    return int(not all(line.passes for line in lines))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,5 @@
+"""`python -m richter`."""
+
+from richter.cli import main
+
+raise SystemExit(main())
