@@ -94,9 +94,7 @@ def closed_forms(small: bool) -> list[Line]:
     state, everything = exact(neuron, times, ("a", "w", "beta"), repeats), exact(neuron, times, None, repeats)
     precise = neuron_integration(neuron, times, few, "DOP853", 1e-10)
     output = exact(wide, times, ("output",), repeats)
-    observed = exact(
-        wide, times, ("output", "loss", "alignment", "kernel", "kernel_change", "growth"), repeats
-    )
+    observed = exact(wide, times, ("output", "loss", "alignment", "kernel", "kernel_change", "growth"), repeats)
     wide_precise = wide_integration(wide, times, few, "DOP853", 1e-10)
     return [
         at_least("single neuron, a w β: DOP853 1e-10 / exact", precise / state, 100),
@@ -123,7 +121,9 @@ def scaling(small: bool) -> list[Line]:
     theory = SingleNeuron.random(beta_star=[0.0, 1.0], draws=base, rng=0)
     times = np.linspace(0, 20, 1000)
     # Interleaved, so that both see the same machine.
-    pairs = [(best(lambda: theory.arrays(times, only), 1), best(lambda: theory.solve(times, only), 1)) for _ in range(9)]
+    pairs = [
+        (best(lambda: theory.arrays(times, only), 1), best(lambda: theory.solve(times, only), 1)) for _ in range(9)
+    ]
     bare, labelled = (min(column) for column in zip(*pairs, strict=True))
     return [
         at_most("4 × the starts: time / (4 × time)", seconds(4 * base, 1000) / (4 * one), 1.5),

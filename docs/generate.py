@@ -83,7 +83,12 @@ def equations() -> str:
 
 
 def theories() -> str:
-    lines = ["# Theories", "", "Every exactly solved setting. `solve`, `simulate`, `limit` and `regime` work on all.", ""]
+    lines = [
+        "# Theories",
+        "",
+        "Every exactly solved setting. `solve`, `simulate`, `limit` and `regime` work on all.",
+        "",
+    ]
     for name, theory in catalog.theories().items():
         where = ", ".join(str(place) for place in theory.places)
         lines += [

@@ -73,7 +73,9 @@ def test_links_between_pages_exist() -> None:
 
 
 def test_the_repository_names_no_machine_and_no_registry() -> None:
-    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split(
+        "\n"
+    )
     forbidden = re.compile("|".join(["/" + "work/main", "/" + "root/", "pypi" + r"\.org", "registry" + r"\.npmjs"]))
     for name in filter(None, tracked):
         path = ROOT / name

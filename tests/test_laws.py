@@ -46,5 +46,7 @@ def test_every_mutant_dies_and_every_law_kills() -> None:
 
 
 def test_a_mutant_that_changes_nothing_survives_control() -> None:
-    nothing = mutants.Mutant("nothing changes", "maths/neuron.py", "mass = weight + big + tail", "mass = tail + big + weight")
+    nothing = mutants.Mutant(
+        "nothing changes", "maths/neuron.py", "mass = weight + big + tail", "mass = tail + big + weight"
+    )
     assert mutants.kills(nothing) == {}

@@ -53,7 +53,10 @@ def test_a_wrong_parameter_is_one_clear_line(change: dict[str, Any], text: str) 
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: WideScalar(u0=[1.0], w0=[1.0], x=[1.0], y=1.0), "`w0` of WideScalar must have the dimensions (neuron, input)"),
+        (
+            lambda: WideScalar(u0=[1.0], w0=[1.0], x=[1.0], y=1.0),
+            "`w0` of WideScalar must have the dimensions (neuron, input)",
+        ),
         (lambda: WideScalar(u0=[1.0], w0=[[1.0]], x=[0.0], y=1.0), "`x` of WideScalar must not be all 0"),
         (lambda: WideScalar(u0=[1.0], w0=[[1.0]], x=[1.0], y=1.0, gamma=0), "`gamma` of WideScalar must not be 0"),
         (lambda: ScalarNetwork(a0=[1.0], b0=[1.0], target=1, normalisation=-1.0), "flip the sign of b0"),
@@ -111,7 +114,11 @@ def test_batches_broadcast_and_are_named() -> None:
     assert theory.solve([0.0]).w.shape == (3, 2, 1, 2)
     plain = SingleNeuron(a0=np.ones(3), w0=[1.0], beta_star=[1.0])
     assert plain.solve([0.0]).a.dims == ("start", "t")
-    assert SingleNeuron(a0=np.ones((2, 2)), w0=[1.0], beta_star=[1.0]).solve([0.0]).a.dims == ("start_1", "start_2", "t")
+    assert SingleNeuron(a0=np.ones((2, 2)), w0=[1.0], beta_star=[1.0]).solve([0.0]).a.dims == (
+        "start_1",
+        "start_2",
+        "t",
+    )
 
 
 def test_float32_and_integers_come_out_as_float64() -> None:

@@ -97,7 +97,9 @@ def numbers(what: str, value: object, advice: str = "") -> Floats:
             raise TypeError
         array = raw.astype(np.float64)
     except (TypeError, ValueError):
-        raise ParameterError(message(what, "be a number or a rectangular array of numbers", show(value), advice)) from None
+        raise ParameterError(
+            message(what, "be a number or a rectangular array of numbers", show(value), advice)
+        ) from None
     if array.size == 0:
         raise ParameterError(message(what, "not be empty", f"shape {array.shape}", advice))
     if not np.isfinite(array).all():

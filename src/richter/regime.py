@@ -6,7 +6,7 @@ Every threshold of the package is in this file. A label's rule is the comment be
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ LABELS = {
     "frozen": "nothing moves",
 }
 
-Value = float | str | NDArray[Any]
+Value: TypeAlias = Any  # a number or a word; for a batch, an array of them
 
 
 @dataclass(frozen=True)

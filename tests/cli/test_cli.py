@@ -70,7 +70,9 @@ def test_solve_writes_files_and_tables(capsys: pytest.CaptureFixture[str], tmp_p
     assert load(target).t.values.tolist() == [0.0, 0.5, 1.0, 1.5, 2.0]
     code, out, _ = run(capsys, "solve", "single-neuron", *NEURON)
     assert code == 0 and "rich" in out and "kernel_change = 0.6325" in out and "inf" in out
-    code, out, _ = run(capsys, "solve", "single-neuron", *NEURON, "--times", "1", "--simulate", "--only", "a", "--json")
+    code, out, _ = run(
+        capsys, "solve", "single-neuron", *NEURON, "--times", "1", "--simulate", "--only", "a", "--json"
+    )
     exact = json.loads(run(capsys, "solve", "single-neuron", *NEURON, "--times", "1", "--only", "a", "--json")[1])
     simulated = json.loads(out)
     assert simulated["variables"].keys() == exact["variables"].keys() == {"t", "a"}
@@ -102,14 +104,20 @@ def test_solve_draws(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
         (["solve", "single-neuron", *NEURON, "stray"], "an argument must be --name value. Got stray."),
         (["solve", "single-neuron", *NEURON, "--eta-a"], "`--eta-a` must have a value. Got nothing."),
         (["solve", "single-neuron", *NEURON, "--times", ""], "`--times` must hold at least one number. Got nothing."),
-        (["solve", "single-neuron", *NEURON, "--times", "0,x"], "`--times` must be like 0,0.5,1,inf or 0:10:101. Got 0,x."),
+        (
+            ["solve", "single-neuron", *NEURON, "--times", "0,x"],
+            "`--times` must be like 0,0.5,1,inf or 0:10:101. Got 0,x.",
+        ),
         (["solve", "single-neuron", *NEURON, "--times", "-1"], "the times must be ≥ 0. Got -1.0."),
         (["solve", "single-neuron", *NEURON, "--times", "nan"], "the times must be ≥ 0. Got nan."),
         (["solve", "single-neuron", *NEURON, "--only", "bta"], "no variable `bta`. Did you mean beta?"),
         (["solve", "single-neuron", *NEURON, "--times", "inf", "--simulate"], "must be finite. Got inf. Use limit()"),
         (["solve", "single-neuron", "--set", "a0=1"], "must be given `w0` (input), `beta_star` (input). Got a0."),
         (["solve", "single-neuron", *NEURON, "--out", "x.txt"], "must end in .nc. Got x.txt."),
-        (["solve", "single-neuron", "--params", "absent.json"], "The parameter file absent.json cannot be read: No such"),
+        (
+            ["solve", "single-neuron", "--params", "absent.json"],
+            "The parameter file absent.json cannot be read: No such",
+        ),
         (["solve"], "Missing argument"),
         (["slove"], "See: richter --help"),
         (["list", "--jsn"], "See: richter list --help"),
@@ -133,9 +141,7 @@ def test_wrong_input_is_one_line_and_exit_2(capsys: pytest.CaptureFixture[str], 
         ('{"a0": NaN, "w0": [1], "beta_star": [1]}', "`a0` of SingleNeuron must be finite. Got nan."),
     ],
 )
-def test_broken_parameter_files(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, content: str, text: str
-) -> None:
+def test_broken_parameter_files(capsys: pytest.CaptureFixture[str], tmp_path: Path, content: str, text: str) -> None:
     file = tmp_path / "p.json"
     file.write_text(content)
     code, _, err = run(capsys, "solve", "single-neuron", "--params", str(file))
@@ -157,7 +163,9 @@ def test_debug_shows_the_traceback() -> None:
 def test_list_show_cite_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "list")
     assert code == 0 and all(name in out for name in catalog.theories())
-    assert {row["name"] for row in json.loads(run(capsys, "list", "--json")[1])["theories"]} == set(catalog.theories())
+    assert {row["name"] for row in json.loads(run(capsys, "list", "--json")[1])["theories"]} == set(
+        catalog.theories()
+    )
     for name in catalog.theories():
         code, out, _ = run(capsys, "show", name)
         assert code == 0 and "Parameters" in out and "Variables" in out

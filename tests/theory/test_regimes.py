@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -54,7 +56,9 @@ def test_the_four_cases_of_the_norms_are_what_the_norms_do() -> None:
     slack = 1e-12 * norm.max(axis=1, keepdims=True)
     grows, shrinks = (step >= -slack).all(axis=1), (step <= slack).all(axis=1)
     turn = np.argmax(step > slack, axis=1)
-    both = np.array([(s[:k] <= e).all() and (s[k:] >= -e).all() for s, k, e in zip(step, turn, slack[:, 0], strict=True)])
+    both = np.array(
+        [(s[:k] <= e).all() and (s[k:] >= -e).all() for s, k, e in zip(step, turn, slack[:, 0], strict=True)]
+    )
     happened = {"norms grow": grows, "norms shrink": shrinks, "norms shrink, then grow": both & ~grows & ~shrinks}
     assert set(said) == set(happened), "the draw must hold all three cases"
     for words, seen in happened.items():
@@ -68,8 +72,8 @@ def test_the_learning_time_splits_into_features_and_kernel() -> None:
         u, w = scale * rng.normal(size=100), scale * rng.normal(size=(100, 1))
         regime = WideScalar(u0=u, w0=w, x=[1.0], y=1.0, gamma=0.1).regime()
         rates = (0.1 * 1.0) ** 2  # η_u η_w γ² ρ² y²
-        total = float(regime.evidence["t_c"].value) ** -2  # type: ignore[arg-type]
-        value = float(regime.evidence["feature_share"].value)  # type: ignore[arg-type]
+        total = float(regime.evidence["t_c"].value) ** -2
+        value = float(regime.evidence["feature_share"].value)
         assert value == pytest.approx(rates / total, rel=1e-12)
         return value
 
@@ -77,11 +81,11 @@ def test_the_learning_time_splits_into_features_and_kernel() -> None:
 
 
 def test_scalar_and_diagonal_networks_and_the_linear_model() -> None:
-    signs = {"a0": [1.0, -1.0], "b0": [1.0, 1.0]}
+    signs: dict[str, Any] = {"a0": [1.0, -1.0], "b0": [1.0, 1.0]}
     assert ScalarNetwork(**signs, target=1e-2).regime().label == "lazy"
     assert ScalarNetwork(**signs, target=10.0).regime().label == "rich"
     stage = DiagonalNetwork(a0=1e-6, b0=1e-6, target=[1.0, 1.0], input_variance=[1.0, 0.2]).regime()
-    assert stage.label == "rich" and float(stage.evidence["stage_overlap"].value) < 1e-4  # type: ignore[arg-type]
+    assert stage.label == "rich" and float(stage.evidence["stage_overlap"].value) < 1e-4
     assert DiagonalNetwork(a0=10.0, b0=[-10.0, 10.0], target=1.0).regime().label == "rich"
     assert DiagonalNetwork(a0=100.0, b0=1e-3, target=[1.0, 2.0]).regime().label == "lazy"
     assert LinearModel(eigenvalues=[1.0], coefficients=[1.0]).regime().label == "lazy"

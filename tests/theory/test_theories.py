@@ -102,7 +102,9 @@ def test_the_linear_model_ends_at_the_minimum_norm_solution() -> None:
         # The theory runs on the mean loss: its clock is n times slower than Eq. A.9's sum.
         residual = flow_weights(features, targets, t / n, eta=0.3) @ features - targets
         outside = np.sum(targets**2) / n - np.sum(model.coefficients**2)
-        np.testing.assert_allclose(model.solve(t).loss.values, (np.mean(residual**2, axis=1) - outside) / 2, rtol=1e-10)
+        np.testing.assert_allclose(
+            model.solve(t).loss.values, (np.mean(residual**2, axis=1) - outside) / 2, rtol=1e-10
+        )
 
 
 def test_modes_emerge_in_the_order_of_their_strength() -> None:
@@ -129,7 +131,9 @@ def test_random_starts_give_mean_and_spread() -> None:
     ds = SingleNeuron.random(beta_star=[1.0, 0.0], sigma_a=0.5, sigma_w=2.0, draws=20_000, rng=1).solve([0.0])
     spread = mean_and_spread(ds)
     a = spread.a.sel(statistic=["mean", "standard deviation", "standard error"]).values[:, 0]
-    assert abs(a[0]) < 4 * a[2] and a[1] == pytest.approx(0.5, rel=0.03) and a[2] == pytest.approx(a[1] / np.sqrt(2e4))
+    assert (
+        abs(a[0]) < 4 * a[2] and a[1] == pytest.approx(0.5, rel=0.03) and a[2] == pytest.approx(a[1] / np.sqrt(2e4))
+    )
     assert spread.w.sel(statistic="standard deviation").values == pytest.approx(2.0, rel=0.03)
     assert spread.a.sel(statistic="draws").item() == 20_000
     again = SingleNeuron.random(beta_star=[1.0, 0.0], draws=3, rng=np.random.default_rng(1))
@@ -142,9 +146,7 @@ def test_random_starts_give_mean_and_spread() -> None:
 def test_gaussian_starts_have_the_papers_p_and_q() -> None:
     # Eq. 14's text: mean (η_w σ_u² + η_u σ_w²)/4, variance (·)²/8d.
     d, draws, eta_u, eta_w, sigma_u, sigma_w = 40, 4000, 0.5, 2.0, 1.5, 0.7
-    net = WideScalar.random(
-        width=d, sigma_u=sigma_u, sigma_w=sigma_w, eta_u=eta_u, eta_w=eta_w, draws=draws, rng=8
-    )
+    net = WideScalar.random(width=d, sigma_u=sigma_u, sigma_w=sigma_w, eta_u=eta_u, eta_w=eta_w, draws=draws, rng=8)
     P = (net.solve([0.0], only=("p",)).p.values[:, 0] ** 2).mean(axis=1)
     expected = (eta_w * sigma_u**2 + eta_u * sigma_w**2) / 4
     assert abs(P.mean() - expected) < 4 * P.std() / np.sqrt(draws)
