@@ -191,7 +191,8 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("verb", [command.name for command in app.registered_commands])
 def test_every_verb_has_help_with_an_example(capsys: pytest.CaptureFixture[str], verb: str) -> None:
     code, out, _ = run(capsys, verb, "--help")
-    assert code == 0 and "Example" in out and f"richter {verb}" in out
+    words = " ".join(out.replace("│", " ").split())
+    assert code == 0 and "Example" in words and f"richter {verb}" in words
 
 
 def test_the_module_runs_and_fails_with_the_right_code() -> None:
@@ -199,3 +200,37 @@ def test_the_module_runs_and_fails_with_the_right_code() -> None:
         [sys.executable, "-m", "richter", "show", "nothing"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2 and done.stderr.startswith("richter: No theory named")
+
+
+def test_phase_and_interpolant(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, out, _ = run(capsys, "phase", "--c-gamma", "-0.5", "--json")
+    made = json.loads(out)
+    assert code == 0 and made["label"] == "kernel" and made["moves"]["to_feature_learning"] == [1.0, -1.0]
+    assert "unstable" in run(capsys, "phase", "--c-gamma", "1")[1]
+    assert [row["phase"] for row in json.loads(run(capsys, "phase", "--table", "--json")[1])["table"]][:2] == [
+        "kernel",
+        "frozen",
+    ]
+    assert "mean field" in run(capsys, "phase", "--table")[1]
+    file = tmp_path / "p.json"
+    file.write_text('{"X": [[1, 2]], "y": [1], "a0": 1, "w0": [1, 0]}')
+    code, out, _ = run(capsys, "interpolant", "--params", str(file), "--json")
+    made = json.loads(out)
+    assert code == 0 and made["variables"]["sign_source"]["data"] == "conserved"
+    beta = np.array(made["variables"]["beta"]["data"])
+    assert beta @ [1, 2] == pytest.approx(1, rel=1e-12)
+    assert "certifies" in run(capsys, "interpolant", "--params", str(file))[1]
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (["phase", "--c-d", "-1"], "`c_d` must be ≥ 0 (a width cannot shrink). Got -1.0."),
+        (["phase", "--c-d", "one"], "See: richter phase --help"),
+        (["interpolant"], "Missing option '--params'"),
+        (["interpolant", "--params", "absent.json"], "The parameter file absent.json cannot be read"),
+    ],
+)
+def test_wrong_phases_and_interpolants(capsys: pytest.CaptureFixture[str], args: list[str], text: str) -> None:
+    code, out, err = run(capsys, *args)
+    assert code == 2 and not out and text in err and err.count("\n") == 1

@@ -166,7 +166,7 @@ def linear_starts(seed: int, modes: int, count: int) -> tuple[Starts, Floats]:
     goal = powers(rng, -6, 6, count)[:, None] * signed(rng, count, modes)
     start = np.where(rng.random(count) < 0.4, 0.0, powers(rng, -6, 6, count))[:, None] * signed(rng, count, modes)
     eta = powers(rng, -3, 3, count) * (rng.random(count) > 0.05)
-    t = times(rng, rho.max(1) * eta, np.where(rho > 0, rho, np.inf).min(1) * eta)
+    t = times(rng, rho.max(1) * eta, np.where(rho > 0, rho, 1e300).min(1) * eta)
     return {"eigenvalues": rho, "coefficients": goal, "eta": eta, "initial_output": start}, np.where(
         t > 1e280, np.inf, t
     )

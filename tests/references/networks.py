@@ -32,6 +32,7 @@ def wide(inputs: List, neurons: int, size: int) -> Outputs:
         "output": [output],
         "loss": [(output - y) ** 2],
         "alignment": [cosine(u, v)],
+        "alignment's least": [min(inner(u, u), inner(v, v))],
         "kernel": [kernel(u, v)],
         "kernel_change": [relative_change([kernel(u, v)], [kernel(u0, v0)])],
         "growth": [alpha],
@@ -59,6 +60,7 @@ def scalar(inputs: List, neurons: int) -> Outputs:
         "loss": [variance * (output - S) ** 2 / 2],
         "growth": [gamma],
         "alignment": [cosine(a, b)],
+        "alignment's least": [min(inner(a, a), inner(b, b))],
         "kernel": [kernel(a, b)],
         "kernel_change": [relative_change([kernel(a, b)], [kernel(a0, b0)])],
         "imbalance": [eta_b * x * x - eta_a * y * y for x, y in zip(a0, b0, strict=True)],
@@ -85,6 +87,7 @@ def diagonal(inputs: List, modes: int) -> Outputs:
         "loss": [inner(seen(gap), seen(gap)) / 2],
         "growth": gamma,
         "alignment": [cosine(seen(output), seen(S))],
+        "alignment's least": [max(map(abs, output))],
         "kernel": kernel(a, b),
         "kernel_distance": [one_minus_cosine(kernel(a, b), kernel(a0, b0))],
         "kernel_change": [relative_change(kernel(a, b), kernel(a0, b0))],
@@ -107,14 +110,13 @@ def linear(inputs: List, modes: int) -> Outputs:
     left = [mp.exp(-eta * r * t) if eta and r else mp.mpf(1) for r in rho]
     output = [c + (s - c) * e for c, s, e in zip(goal, start, left, strict=True)]
     kernel = [eta * r for r in rho]
-    loss = inner(
-        [x - c for x, c in zip(output, goal, strict=True)], [x - c for x, c in zip(output, goal, strict=True)]
-    )
+    loss = inner([x - c for x, c in zip(output, goal, strict=True)], [x - c for x, c in zip(output, goal, strict=True)])
     still = mp.mpf(0) if any(kernel) else mp.nan
     return {
         "output": output,
         "loss": [loss / 2],
         "alignment": [cosine(output, goal)],
+        "alignment's least": [max(map(abs, output))],
         "kernel": kernel,
         "kernel_distance": [still],
         "kernel_change": [still],

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mpmath import mp
 
-from tests.references.precision import Number, inner
+from tests.references.precision import TINY, Number, inner
 
 Layers = tuple[list[Number], list[Number], Number]
 
@@ -25,6 +25,8 @@ def layers(
     In $\hat u=\sqrt{\eta_v}u$, $\hat v=\sqrt{\eta_u}v$ the flow is a hyperbolic rotation by ½ ln α, and
     $\dot\alpha=2\alpha(b-A\alpha+B/\alpha)$ is linear in $(N,D)$ with $\alpha=N/D$, by the matrix (b 2B; 2A −b).
     """
+    if not tau:
+        return list(u0), list(v0), mp.mpf(1)
     if not (eta_u and eta_v):
         return _frozen(u0, v0, scale, target, eta_u, eta_v, tau)
     root_u, root_v = mp.sqrt(eta_v), mp.sqrt(eta_u)
@@ -44,8 +46,9 @@ def layers(
     alpha = mp.inf if not bottom else mp.mpf(0) if mp.isinf(bottom) else top / bottom
     grow = [x * mp.sqrt(alpha) if x else x for x in p]
     fall = [x / mp.sqrt(alpha) if x and mp.isfinite(alpha) else mp.mpf(0) for x in q]
-    u = [(x - y) / root_u for x, y in zip(grow, fall, strict=True)]
-    v = [(x + y) / root_v for x, y in zip(grow, fall, strict=True)]
+    clean = lambda x, y: x + y if abs(x + y) > TINY * abs(x) else mp.mpf(0)
+    u = [clean(x, -y) / root_u for x, y in zip(grow, fall, strict=True)]
+    v = [clean(x, y) / root_v for x, y in zip(grow, fall, strict=True)]
     return u, v, alpha
 
 

@@ -81,26 +81,14 @@ def read_parameters(
     kind: type[AbstractTheory], file: str | None, pairs: list[str], rest: list[str]
 ) -> dict[str, object]:
     """Parameters from a JSON file, `--set name=value` and `--name value`; later ones win."""
-    from richter.errors import FileError, ParameterError, message, show
+    from richter.cli.parameter_file import read
+    from richter.errors import ParameterError, message
     from richter.params import check_names, declared, parse
 
     known: dict[str, Param] = declared(kind)
     made: dict[str, object] = {}
     if file is not None:
-        try:
-            text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as problem:
-            why = getattr(problem, "strerror", None) or "it is not text"
-            raise FileError(f"The parameter file {file} cannot be read: {why}.") from None
-        try:
-            loaded = json.loads(text)
-        except json.JSONDecodeError as problem:
-            raise ParameterError(
-                f"The parameters in {file} are not JSON: {problem.msg} at line {problem.lineno}, "
-                f'column {problem.colno}. Write {{"{next(iter(known))}": 1.0, …}}.'
-            ) from None
-        if not isinstance(loaded, dict):
-            raise ParameterError(message(f"the JSON in {file}", "be an object of parameters", show(loaded)))
+        loaded = read(file, next(iter(known)))
         check_names(kind.__name__, known, {**dict.fromkeys(known), **loaded})
         made.update(loaded)
     texts: dict[str, str] = {}

@@ -26,7 +26,10 @@ def tour(
         task = bar.add_task("Starting", total=1.0)
         page = run_tour(out, lambda what, share: bar.update(task, description=what, completed=share))
     console.print(f"The page is at [bold]{page.resolve()}[/]", soft_wrap=True)
-    console.print("Open it in a browser. Then try:")
-    console.print("  richter list")
-    console.print("  richter show single-neuron")
-    console.print("  richter solve single-neuron --a0 1 --w0 '[-1, 0]' --beta-star '[0, 1]' --times 0,1,inf")
+    for line in (
+        "Open it in a browser. Then try:",
+        "  richter list",
+        "  richter show single-neuron",
+        "  richter solve single-neuron --a0 1 --w0 '[-1, 0]' --beta-star '[0, 1]' --times 0,1,inf",
+    ):
+        console.print(line, soft_wrap=True, markup=False)

@@ -46,7 +46,9 @@ def drawn(
     """The content of a "png", "svg" or "pdf" file."""
     drawing = to_matplotlib(figure, dark=dark, columns=columns, caption=caption, title=title, panel_size=panel_size)
     buffer = io.BytesIO()
-    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form)
+    # No date, no addresses: the same figure gives nearly the same file, and an SVG names no other place.
+    svg = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    undated = {"svg": svg, "pdf": {"CreationDate": None}}.get(form)
     drawing.savefig(buffer, format=form, dpi=200, metadata=undated)
     return buffer.getvalue()
 

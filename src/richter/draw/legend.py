@@ -85,7 +85,9 @@ def shared(figure: Figure) -> tuple[Entry, ...] | None:
     coloured = {tuple(row for row in rows if row.colour is not None) for _, rows in filled} - {()}
     if len(coloured) > 1:
         return None
-    return tuple(dict.fromkeys(row for _, rows in filled for row in rows))
+    rows = list(dict.fromkeys(row for _, rows in filled for row in rows))
+    unnamed = {row.role: row for row in reversed(rows) if row.plain}  # one sample of each role will do
+    return tuple(row for row in rows if not row.plain or row is unnamed[row.role])
 
 
 def shared_bar(figure: Figure) -> ColourScale | None:

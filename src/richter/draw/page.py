@@ -176,10 +176,10 @@ def _across(made: Any, panel: Panel, look: Theme, where: dict[str, int]) -> None
         colour, shown = colour_of(m, panel.colours, look), drawable(m, panel)
         if m.kind == "vline":
             for place in m.x[shown].tolist():
-                made.add_vline(place, line=_line(m.role, colour), **where)
+                made.add_vline(place, line=_line(m.role, colour), exclude_empty_subplots=False, **where)
         elif m.kind == "hline":
             for place in m.y[shown].tolist():
-                made.add_hline(place, line=_line(m.role, colour), **where)
+                made.add_hline(place, line=_line(m.role, colour), exclude_empty_subplots=False, **where)
         elif m.kind == "text":
             xs = np.log10(m.x[shown]) if panel.x_log else m.x[shown]
             ys = np.log10(m.y[shown]) if panel.y_log else m.y[shown]

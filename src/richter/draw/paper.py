@@ -44,7 +44,7 @@ def to_matplotlib(
     rows = -(-count // wide)
     common = legends.shared(figure)
     bars = sum(legends.has_bar(panel) for panel in figure.panels) > 0
-    width = wide * panel_size[0] * (1.35 if count == 1 and columns is None else 1.0) + 0.75 * bars
+    width = wide * panel_size[0] * ({1: 1.35, 2: 1.25}.get(wide, 1.0) if columns is None else 1.0) + 0.75 * bars
     entries, entry_columns = _table(common or (), width)
     foot = entries * LINE + (0.12 if entries else 0)
     said = _wrap(figure.caption, width, SMALL) if caption else ""
@@ -100,16 +100,17 @@ def _panel(axes: Axes, panel: Panel, look: Theme, width: float, own_legend: bool
     for side, spine in axes.spines.items():
         spine.set_visible(side in ("left", "bottom"))
         spine.set_color(look.muted)
-    axes.set_xlabel(_wrap(panel.x, width - 0.6, SIZE), fontsize=SIZE, color=look.ink, family=FONT)
-    axes.set_ylabel(_wrap(panel.y, 2.3, SIZE), fontsize=SIZE, color=look.ink, family=FONT)
-    if panel.title:
-        axes.set_title(_wrap(panel.title, width - 0.5, SIZE + 0.5), fontsize=SIZE + 0.5, loc="left", color=look.ink,
-                       family=FONT)  # fmt: skip
+    beside = _wrap(panel.y, 2.3, SIZE)
+    room = width - 0.8 - 0.15 * beside.count("\n")
+    below = _wrap(panel.x, room, SIZE)
+    axes.set_ylabel(beside, fontsize=SIZE, color=look.ink, family=FONT)
+    axes.set_xlabel(below, fontsize=SIZE, color=look.ink, family=FONT)
+    axes.set_title(_wrap(panel.title, room, SIZE + 0.5), fontsize=SIZE + 0.5, loc="left", color=look.ink, family=FONT)
     rows = legends.entries(panel) if own_legend else ()
     if rows:
         from matplotlib.transforms import ScaledTranslation
 
-        drop = ScaledTranslation(0, -(0.36 + LINE * panel.x.count("\n")), axes.figure.dpi_scale_trans)
+        drop = ScaledTranslation(0, -(0.46 + 0.17 * below.count("\n")), axes.figure.dpi_scale_trans)
         _legend(axes, rows, (panel,), look, _table(rows, width)[1], loc="upper center", bbox_to_anchor=(0.5, 0.0),
                 bbox_transform=axes.transAxes + drop)  # fmt: skip
 
@@ -123,7 +124,7 @@ def _mark(axes: Axes, m: Mark, panel: Panel, look: Theme) -> None:
     if m.kind == "line":
         axes.plot(x, y, linestyle=dashes, dash_capstyle="butt", solid_capstyle="round", **style)
     elif m.kind == "points":
-        axes.plot(x, y, linestyle="none", marker="o", markersize=4.5, markeredgewidth=0.6,
+        axes.plot(x, y, linestyle="none", marker="o", markersize=6.0, markeredgewidth=0.6,
                   markeredgecolor=look.paper, color=colour, zorder=stroke.order)  # fmt: skip
     elif m.kind == "band" and m.high is not None:
         axes.fill_between(x, y, np.where(shown, m.high, np.nan), color=colour, alpha=BAND_OPACITY, linewidth=0,
@@ -196,7 +197,7 @@ def _legend(
         if row.kind == "band":
             handles.append(Patch(facecolor=colour, alpha=1 - (1 - BAND_OPACITY) ** row.depth, label=row.text))
         elif row.kind == "points":
-            handles.append(Line2D([], [], linestyle="none", marker="o", markersize=4.5, color=colour, label=row.text))
+            handles.append(Line2D([], [], linestyle="none", marker="o", markersize=6.0, color=colour, label=row.text))
         else:
             dashes: Any = (0, stroke.dash) if stroke.dash else "solid"
             handles.append(Line2D([], [], linestyle=dashes, linewidth=stroke.width, color=colour, label=row.text))
@@ -224,4 +225,4 @@ def _own_height(panel: Panel, width: float) -> float:
 
 def _wrap(text: str, width: float, size: float) -> str:
     """Break text to `width` inches at `size` points, before a formula rather than inside it."""
-    return "\n".join(broken(text, max(12, int(width * 72 / (0.56 * size)))))
+    return "\n".join(broken(text, max(12, int(width * 72 / (0.6 * size)))))

@@ -31,7 +31,7 @@ LIGHT = Theme(
     grid="#e3e6ea",
     paper="#ffffff",
     categories=_CATEGORIES,
-    sequential=("#6a1fb5", "#a02aa0", "#cf4a7d", "#e8735a", "#ee9a3a"),
+    sequential=("#7a4fd0", "#b048b0", "#d8527f", "#ea7656", "#efa040"),
     diverging=("#0b4f9c", "#2f7fd0", "#6ea3d3", "#979797", "#dc9a62", "#d96f1c", "#9c3a05"),
 )
 DARK = Theme(

@@ -67,9 +67,7 @@ def lines(
     """
     value = pick(ds, name)
     if over not in value.dims:
-        raise ParameterError(
-            message("`over`", f"be a dimension of `{name}`: {', '.join(map(str, value.dims))}", over)
-        )
+        raise ParameterError(message("`over`", f"be a dimension of `{name}`: {', '.join(map(str, value.dims))}", over))
     along = None if by is None else _dimension(ds, value, by)
     rest = [dim for dim in value.dims if dim not in (over, along)]
     if rest:

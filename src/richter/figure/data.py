@@ -9,7 +9,7 @@ from typing import Literal, TypeVar, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from richter.errors import ParameterError, message
+from richter.errors import ParameterError, message, show
 from richter.figure.scale import Colour, ColourScale, derive_scale
 
 Floats = NDArray[np.float64]
@@ -72,7 +72,7 @@ class Mark:
             got = f"{self.y.size} and {self.high.size}"
             raise ParameterError(message("`y` and `high` of a band", "have the same length", got))
         if self.kind == "text" and not self.label:
-            raise ParameterError(message("`label` of a text", "be its words", self.label))
+            raise ParameterError(message("`label` of a text", "be its words", show(self.label)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +95,9 @@ class Panel:
         object.__setattr__(self, "marks", _all("the marks of a panel", self.marks, Mark))
         for name, words in (("x", self.x), ("y", self.y)):
             if not isinstance(words, str) or not words.strip():
-                raise ParameterError(message(f"`{name}` of a panel", "be the name of the axis", words))
+                raise ParameterError(message(f"`{name}` of a panel", "be the name of the axis", show(words)))
+        for name in ("x_log", "y_log", "legend"):
+            object.__setattr__(self, name, bool(getattr(self, name)))
         for name in ("x_range", "y_range"):
             object.__setattr__(self, name, _range(name, getattr(self, name), getattr(self, f"{name[0]}_log")))
         if self.colours is None:

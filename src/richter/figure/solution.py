@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,9 +51,9 @@ def solution_figure(ds: xr.Dataset, names: Iterable[str] | None = None, *, title
     if not finite.any():
         raise ParameterError(message("the times of a picture", "be finite", "only ∞", "Use solve([0, 0.5, 1, 2])."))
     positive = t[finite & (t > 0)]
-    x_log = positive.size > 2 and positive.max() > LOG_BEYOND * positive.min() and bool(
-        np.median(positive) < positive.max() / 20
-    )  # fmt: skip
+    x_log = False
+    if positive.size > 2:  # times that crowd at the start
+        x_log = bool(positive.max() > LOG_BEYOND * positive.min() and np.median(positive) < positive.max() / 20)
     kept = finite & (t > 0) if x_log else finite
     role: Role = "simulated" if str(ds.attrs.get("how", "exact")).startswith("simulated") else "exact"
     says = ["Simulated." if role == "simulated" else "Exact solution."]
@@ -115,6 +116,8 @@ def _variable(ds: xr.Dataset, name: str, kept: NDArray[np.bool_], role: Role, x_
     else:
         marks = _many(ds, value, own, t, cube, role)
         says.append(f"Median of {starts} starts; bands from 10 to 90 %{_RANGE if cube.shape[-1] == 1 else ''}.")
+    if t.size == 1:  # a line of one point would not be seen
+        marks = [replace(m, kind="points") if m.kind == "line" else m for m in marks]
     label = axis_label(ds[front[0]]) if len(front) == 1 and front[0] in ds.coords else "start"
     options = {"colour_label": label} if 1 < starts <= MOST_STARTS else {}
     return panel(ds, name, marks, **options, **_y_axis(value, cube), x_log=x_log)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -90,6 +91,23 @@ def early_bend(x: Array, y: Array) -> Array:
     return x / 2 * (x * first + y * decay * second)
 
 
+def only_where(xp: Any, mask: Array, value: Array) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+    """(pick, put): the entries of an array where `mask` holds, and `value` with those entries replaced.
+
+    With numpy only these entries are computed; elsewhere all are, from 0 where `mask` does not hold.
+    """
+    if xp is np and np.ndim(value):
+        where = np.broadcast_to(mask, value.shape)
+
+        def put(entries: Array) -> Array:
+            made = np.array(value)
+            made[where] = entries
+            return made
+
+        return lambda x: np.broadcast_to(x, value.shape)[where], put
+    return lambda x: xp.where(mask, x, xp.zeros_like(x)), lambda entries: xp.where(mask, entries, value)
+
+
 def norm(xp: Any, vector: Array) -> Array:
     """Euclidean norm over the first axis, with gradient 0 at 0."""
     square = xp.sum(vector * vector, axis=0)
@@ -97,6 +115,14 @@ def norm(xp: Any, vector: Array) -> Array:
         return np.sqrt(square)
     positive = square > 0
     return xp.where(positive, xp.sqrt(xp.where(positive, square, xp.ones_like(square))), square)
+
+
+def safe_root(xp: Any, x: Array) -> Array:
+    """√x for x ≥ 0, with gradient 0 at 0."""
+    if xp is np:
+        return np.sqrt(x)
+    positive = x > 0
+    return xp.where(positive, xp.sqrt(xp.where(positive, x, xp.ones_like(x))), xp.zeros_like(x))
 
 
 def plus_and_minus(xp: Any, root: Array, h: Array, square: Array) -> tuple[Array, Array]:

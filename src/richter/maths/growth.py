@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from richter.maths.arrays import Array, alike, finite_time, integral_of_decay, plus_and_minus, possible
+from richter.maths.arrays import HUGE, Array, alike, integral_of_decay, plus_and_minus, possible, safe_root
 from richter.refs import NAM24, XU24, implements
 
 
@@ -75,7 +75,7 @@ def growth_rates(p: Array, q: Array, target: Array, start: Array | None = None) 
     """
     xp, (p, q, target) = alike(p, q, target)
     start = p - q if start is None else start
-    kernel = 2 * _root(xp, p) * _root(xp, q)
+    kernel = 2 * safe_root(xp, p) * safe_root(xp, q)
     root = _hypot(xp, target, kernel)
     plus, minus = plus_and_minus(xp, root, target, kernel * kernel)
     return GrowthRates(xp, p, q, target, start, root, plus + 2 * q, minus + 2 * p)
@@ -112,7 +112,9 @@ def growth(rates: GrowthRates, tau: Array) -> Growth:
     """
     r, xp = rates, rates.xp
     tau = tau if hasattr(tau, "dtype") else xp.asarray(tau, dtype=r.root.dtype)
-    tau_finite = finite_time(xp, tau)
+    # Algebraic growth (R = 0) at t = ∞ is read at a time whose products with the rates are still finite.
+    latest = HUGE / (1 + r.up + r.down)
+    tau_finite = xp.where(tau > latest, latest, tau)
     no_up, no_down = r.up == 0, r.down == 0
     E = xp.exp(-2 * r.root * (xp.where(r.root == 0, tau_finite, tau)))
     T = integral_of_decay(xp, 2 * r.root, tau, tau_finite)
@@ -136,13 +138,13 @@ def growth(rates: GrowthRates, tau: Array) -> Growth:
     ratio = xp.where(rises, D, N) / xp.where(rises, N_safe, D_safe)
     if possible(no_up | no_down):
         # A rise without end: ∞ at D = 0, and at t = ∞ where the growth is algebraic (R = 0).
-        endless = (tau > tau_finite) & (r.root == 0)
+        endless = (tau > HUGE) & (r.root == 0)
         infinite = (D == 0) | (endless & (r.up > 0) & no_down)
         vanishing = (N == 0) | (endless & (r.down > 0) & no_up)
         factor = xp.where(infinite, xp.inf, xp.where(vanishing, 0.0, factor))
         less_one = xp.where(infinite, xp.inf, xp.where(vanishing, -1.0, less_one))
         ratio = xp.where(infinite | vanishing, 0.0, ratio)
-    shrink = _root(xp, ratio)
+    shrink = safe_root(xp, ratio)
     change = -(xp.abs(r.pull) * T) / xp.where(rises, N_safe, D_safe)
     stretch = (r.pull * T) / (xp.sqrt(N_safe) * xp.sqrt(D_safe))
     return Growth(factor, less_one, left, done, shrink, change / (1 + shrink), stretch)
@@ -184,10 +186,3 @@ def _hypot(xp: Any, x: Array, y: Array) -> Array:
     nothing = (x == 0) & (y == 0)  # the gradient of the norm does not exist there
     one, zero = xp.ones_like(x + y), xp.zeros_like(x + y)
     return xp.where(nothing, zero, xp.hypot(xp.where(nothing, one, x), xp.where(nothing, one, y)))
-
-
-def _root(xp: Any, x: Array) -> Array:
-    if xp is np:
-        return np.sqrt(x)
-    positive = x > 0
-    return xp.where(positive, xp.sqrt(xp.where(positive, x, xp.ones_like(x))), xp.zeros_like(x))

@@ -41,7 +41,7 @@ def integrate(
     )
     if not done.success:
         raise OutsideTheoryError(
-            f"The integrator stopped at t = {done.t[-1] if done.t.size else 0:g}: {done.message} "
+            f"The integrator stopped at t = {done.t[-1] if len(done.t) else 0.0:g}: {done.message} "
             'Try simulate(t, method="Radau") for a stiff start, or solve(t), which is exact.'
         )
     states: Floats = done.y

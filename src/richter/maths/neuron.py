@@ -29,6 +29,7 @@ from richter.maths.arrays import (
     finite_time,
     integral_of_decay,
     norm,
+    only_where,
     plus_and_minus,
     possible,
 )
@@ -36,7 +37,7 @@ from richter.maths.kernel_movement import kernel_movement
 from richter.maths.neuron_law import neuron_delta, neuron_kernel
 from richter.refs import KUN24, implements
 
-EARLY = 0.03  # 2Rt below which a difference of exponentials is taken from its series
+EARLY = 0.015  # Rt below which a difference of exponentials is taken from its series
 LATE = 100.0  # Rt above which a start on the separatrix has nothing left but what decays
 NEURON_OUTPUTS = (
     "a", "w", "beta", "mu", "phi", "residual", "loss", "kernel", "kernel_distance",
@@ -155,7 +156,7 @@ def neuron_path(modes: NeuronModes, t: Array, only: Collection[str] = NEURON_OUT
     start, weight = E, E  # factors of q₀ and of its square
     g = decay * xp.where(up, decay_slow, decay) * spread
     turn = m.cos * m.y_minus * decay * gone_slow
-    saddle = m.separatrix & (m.root * t > LATE)
+    saddle = m.separatrix & (t > LATE / m.root)
     if possible(saddle):
         # Nothing grows: the largest of the decaying factors is divided out instead of e^{Rt}.
         level = up | (m.across_square == 0)
@@ -174,12 +175,14 @@ def neuron_path(modes: NeuronModes, t: Array, only: Collection[str] = NEURON_OUT
     scale = 1 / xp.sqrt(mass)
     up_a = F * (m.cos * m.y_plus) + start * m.a0
     rotation = turn - m.sin * m.y_plus * gone
-    early = rt + qt < EARLY
-    if wanted & {"w", "beta", "kernel", "kernel_distance", "kernel_change"} and possible(early):
-        # There the two nearly cancel: what w₀ contributes is of second order in t.
-        bent = early_bend(xp.where(early, rt, 0.0), xp.where(early, qt, 0.0))
-        sooner = m.sin * (m.along * m.sin * bent + m.a0 * m.cos * F)
-        rotation = xp.where(early, sooner, rotation)
+    if wanted & {"w", "beta", "kernel", "kernel_distance", "kernel_change"}:
+        early = t < EARLY / m.root
+        if possible(early):
+            # There the two nearly cancel: what w₀ contributes is of second order in t.
+            pick, put = only_where(xp, early, rotation)
+            bent = early_bend(pick(rt), pick(qt))
+            sin = pick(m.sin)
+            rotation = put(sin * (pick(m.along) * sin * bent + pick(m.a0 * m.cos) * pick(F)))
     a = up_a * scale
     out: dict[str, Array] = {}
     if wanted & {"a", "beta", "kernel"}:

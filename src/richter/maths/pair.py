@@ -2,19 +2,21 @@ r"""The two layers of f = s Σ uᵢvᵢ in time, from their growth factor; froze
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from richter.maths.arrays import Array, alike, integral_of_decay, possible
+from richter.maths.arrays import HUGE, Array, alike, integral_of_decay, norm, only_where, possible, safe_root
 from richter.maths.growth import Growth, GrowthRates, growth, growth_rates
 from richter.refs import NAM24, XU24, implements
 
+VANISHING = 1e-4  # square of the share of its parts below which their difference has lost too many digits
 Thunks = dict[str, Callable[[], Array]]
 
 PAIR_OUTPUTS = (
-    "u_change", "v_change", "meeting", "residual", "u_square", "v_square", "alignment",
-    "kernel", "kernel_gain", "kernel_change", "growth", "p", "q",
+    "u", "v", "v_keep", "v_lost", "v_gain", "meeting", "residual", "u_square", "v_square",
+    "alignment", "kernel", "kernel_gain", "kernel_change", "growth", "p", "q",
 )  # fmt: skip
 
 
@@ -38,11 +40,16 @@ class LayerPair:
     root_v: Array
     rates: GrowthRates
     lead: Array  # p(0) where α rises, q(0) where it falls
-    u_square: Array  # ‖û‖², and so on
-    v_square: Array
     lead_square: Array
-    lead_u: Array
+    lead_u: Array  # lead · û, and so on
     lead_v: Array
+    u_square: Array
+    v_square: Array
+    u_smaller: Array  # ‖û‖ ≤ ‖v̂‖, at all times
+    across: Array  # the part of the smaller layer across the larger one
+    across_square: Array
+    low: Array  # √(AB) − s²Σpq ≥ 0: what of ‖û‖² never vanishes
+    high: Array  # √(AB) + s²Σpq ≥ 0: what of ‖v̂‖² never vanishes
     meeting: Array  # Σ uv at the start
 
 
@@ -80,14 +87,26 @@ def layer_pair(
         weight * meeting,
     )  # fmt: skip
     lead = xp.where(rates.pull >= 0, p, q)
+    u_square, v_square, common = total(u, u), total(v, v), scale * scale * total(p, q)
+    u_smaller = common >= 0
+    across = xp.where(u_smaller, _across(xp, u, v), _across(xp, v, u))
+    across_square = total(across, across)
+    # The smaller of √(AB) ± s²Σpq by the conjugate: their product is the area between the layers.
+    large = safe_root(xp, rates.p) * safe_root(xp, rates.q) + xp.abs(common)
+    side = scale * scale / 4 * xp.where(u_smaller, v_square, u_square)
+    small = side / xp.where(large > 0, large, 1.0) * (scale * scale * across_square)
     return LayerPair(
         xp, u0, v0, eta_u, eta_v, scale, target, clock, frozen, root_u, root_v, rates, lead,
-        total(u, u), total(v, v), total(lead, lead), total(lead, u), total(lead, v), meeting,
+        total(lead, lead), total(lead, u), total(lead, v), u_square, v_square, u_smaller, across, across_square,
+        xp.where(u_smaller, small, large), xp.where(u_smaller, large, small), meeting,
     )  # fmt: skip
 
 
 def solve_pair(pair: LayerPair, t: Array, only: Collection[str] = PAIR_OUTPUTS) -> dict[str, Array]:
-    r"""The pair at times t ≥ 0, ∞ included: what the layers moved, their meeting Σuv, their squares.
+    r"""The pair at times t ≥ 0, ∞ included: the layers, their meeting Σuv, their squares.
+
+    `v` is `v_keep` v₀ + `v_gain`, with `v_lost` = 1 − `v_keep`: so that whatever else is attached to v₀ (an input
+    weight's part along the data) can be kept apart.
 
     `kernel` is $s^2(\eta_u\|v\|^2+\eta_v\|u\|^2)$, `kernel_gain` and `kernel_change` its change and the size of
     that relative to the start, `residual` f − y.
@@ -129,10 +148,47 @@ def _both_layers(m: LayerPair, g: Growth) -> Thunks:
     some_p, some_q = r.p > 0, r.q > 0
     grown = xp.where(some_p, r.p * xp.where(some_p, g.factor, 1.0), 0.0)
     fallen = xp.where(some_q, r.q / xp.where(some_q, g.factor, 1.0), 0.0)
-    square = lambda start, along: push * push * m.lead_square + s * s * start + 2 * push * s * along
-    u_square = lambda: square(m.u_square, m.lead_u) / m.root_u**2
-    v_square = lambda: square(m.v_square, sign * m.lead_v) / m.root_v**2
-    meeting = lambda: g.left * m.meeting + g.done * (m.target / m.scale)
+    weight = m.scale * m.scale * m.root_u * m.root_v
+    everywhere = lambda x: x
+
+    @functools.cache
+    def meeting(at: Callable[[Array], Array]) -> Array:
+        # s²Σûv̂ between start and target, or as Aα − B/α: whichever cancels less.
+        old, new = at(g.left) * at(r.start), at(g.done) * at(r.target)
+        up, down = at(grown), at(fallen)
+        return xp.where(up + down < xp.abs(old) + xp.abs(new), up - down, old + new)
+
+    @functools.cache
+    def squares(at: Callable[[Array], Array]) -> tuple[Array, Array]:
+        # ‖û‖² = (√(αP) − √(Q/α))² + 2(√(PQ) − Σpq), the first as (αP − Q/α)²/(√(αP) + √(Q/α))².
+        size = at(grown + fallen) + at(m.low + m.high)
+        turning = (meeting(at) / xp.sqrt(xp.where(size > 0, size, 1.0))) ** 2
+        return turning + 2 * at(m.low), turning + 2 * at(m.high)
+
+    @functools.cache
+    def layer(of_u: bool) -> tuple[Array, Array, Array, Array]:
+        """(layer, keep, lost, gain) with layer = keep · start + gain and lost = 1 − keep."""
+        u0, v0 = m.root_u * m.u0, m.root_v * m.v0
+        mine, other = (u0, v0) if of_u else (v0, u0)
+        forward, beside = (push, sign * push) if of_u else (sign * push, push)
+        gain = forward * m.lead
+        here = s * mine + gain
+        # The smaller layer's part along the other may vanish, and p√α ∓ q/√α then loses its digits.
+        size = (grown + fallen) * (VANISHING * m.lead_square * m.scale**2)
+        vanishes = (m.u_smaller == of_u) & (meeting(everywhere) ** 2 < size * (push * push))
+        if not possible(vanishes):
+            return here, s, -moved, gain
+        # It is recovered from the larger one, their meeting, and uᵢvⱼ − uⱼvᵢ, which is conserved.
+        at, put = only_where(xp, vanishes, here)
+        rest, along = squares(at)[of_u] / at(m.scale) ** 2, m.lead_v if of_u else m.lead_u
+        after = m.v_square if of_u else m.u_square
+        other, push_, beside = at(other), at(push), at(beside)
+        found = meeting(at) / at(m.scale) ** 2 * (at(s) * other + beside * at(m.lead))
+        found = found + (at(s * after) + beside * at(along)) * at(m.across) - push_ * at(m.across_square / 2) * other
+        here = put(found / xp.where(rest > 0, rest, 1.0))
+        return (
+            here, xp.where(vanishes, 0.0, s), xp.where(vanishes, 1.0, -moved), xp.where(vanishes, here, gain)
+        )  # fmt: skip
 
     def kernel_gain() -> Array:
         # 2(α − 1)(A − B/α); for α near 1 the bracket is the start's A − B and what it gained.
@@ -142,13 +198,16 @@ def _both_layers(m: LayerPair, g: Growth) -> Thunks:
         return 2 * xp.where(small, less_one * bracket, (grown - r.p) + (fallen - r.q))
 
     return {
-        "u_change": lambda: (moved * (m.root_u * m.u0) + push * m.lead) / m.root_u,
-        "v_change": lambda: (moved * (m.root_v * m.v0) + sign * push * m.lead) / m.root_v,
-        "meeting": meeting,
+        "u": lambda: layer(True)[0] / m.root_u,
+        "v": lambda: layer(False)[0] / m.root_v,
+        "v_keep": lambda: layer(False)[1],
+        "v_lost": lambda: layer(False)[2],
+        "v_gain": lambda: layer(False)[3] / m.root_v,
+        "meeting": lambda: meeting(everywhere) / weight,
         "residual": lambda: g.left * (m.scale * m.meeting - m.target),
-        "u_square": u_square,
-        "v_square": v_square,
-        "alignment": lambda: _cosine(xp, meeting(), u_square(), v_square()),
+        "u_square": lambda: squares(everywhere)[0] / (m.scale * m.root_u) ** 2,
+        "v_square": lambda: squares(everywhere)[1] / (m.scale * m.root_v) ** 2,
+        "alignment": lambda: _cosine(xp, meeting(everywhere), *squares(everywhere)),
         "kernel": lambda: 2 * (grown + fallen),
         "kernel_gain": kernel_gain,
         "kernel_change": lambda: _relative(xp, kernel_gain(), 2 * (r.p + r.q)),
@@ -165,19 +224,30 @@ def _one_layer(m: LayerPair, t: Array) -> Thunks:
     eta_u, eta_v = xp.where(m.eta_v == 0, m.eta_u, 0.0), xp.where(m.eta_u == 0, m.eta_v, 0.0)
     u_square, v_square = xp.sum(m.u0 * m.u0, axis=0), xp.sum(m.v0 * m.v0, axis=0)
     speed = m.scale * m.scale * (eta_u * v_square + eta_v * u_square)
-    lasting = integral_of_decay(xp, m.clock * speed, t) * m.clock
+    never = (speed == 0) & (t > HUGE)  # nothing learns, for ever
+    lasting = integral_of_decay(xp, m.clock * speed, xp.where(never, 0.0, t)) * m.clock
     done = speed * lasting
     left = xp.where(speed > 0, xp.exp(-m.clock * xp.where(speed > 0, speed, 1.0) * t), 1.0)
-    drive = -lasting * m.scale * (m.scale * m.meeting - m.target)
-    u_change, v_change = (eta_u * drive) * m.v0, (eta_v * drive) * m.u0
-    u_now = u_square + (eta_u * drive) * (2 * m.meeting + eta_u * drive * v_square)
-    v_now = v_square + (eta_v * drive) * (2 * m.meeting + eta_v * drive * u_square)
+    learns_u, learns_v = eta_u > 0, eta_v > 0
+    drive = lasting * m.scale * m.target
+    # The part along the fixed layer relaxes, the part across it stays.
+    across_u, across_v = _across(xp, m.u0, m.v0), _across(xp, m.v0, m.u0)
+    v_keep, v_lost = xp.where(learns_v, left, 1.0), xp.where(learns_v, done, 0.0)
+    v_gain = v_lost * across_v + (eta_v * drive) * m.u0
+    u = xp.where(learns_u, left, 1.0) * m.u0 + xp.where(learns_u, done, 0.0) * across_u + (eta_u * drive) * m.v0
     meeting = left * m.meeting + done * (m.target / m.scale)
+    along = lambda other: meeting * (meeting / xp.where(other > 0, other, 1.0))
+    square = lambda across, other: xp.sum(across * across, axis=0) + along(other)
+    u_now = xp.where(learns_u, square(across_u, v_square), u_square)
+    v_now = xp.where(learns_v, square(across_v, u_square), v_square)
     nothing = 0 * drive
     fixed = lambda sign: (xp.sqrt(m.eta_u) * m.v0 + sign * xp.sqrt(m.eta_v) * m.u0) / 2 + nothing
     return {
-        "u_change": lambda: u_change,
-        "v_change": lambda: v_change,
+        "u": lambda: u,
+        "v": lambda: v_keep * m.v0 + v_gain,
+        "v_keep": lambda: v_keep,
+        "v_lost": lambda: v_lost,
+        "v_gain": lambda: v_gain,
         "meeting": lambda: meeting,
         "residual": lambda: left * (m.scale * m.meeting - m.target),
         "u_square": lambda: u_now,
@@ -190,6 +260,14 @@ def _one_layer(m: LayerPair, t: Array) -> Thunks:
         "p": lambda: fixed(+1.0),
         "q": lambda: fixed(-1.0),
     }
+
+
+def _across(xp: Any, vector: Array, other: Array) -> Array:
+    """The part of `vector` across `other`, exactly 0 for one neuron."""
+    size = norm(xp, other)
+    unit = other / xp.where(size > 0, size, 1.0)
+    across = vector - unit * xp.sum(unit * vector, axis=0)
+    return across - unit * xp.sum(unit * across, axis=0)
 
 
 def _relative(xp: Any, gain: Array, start: Array) -> Array:

@@ -41,14 +41,13 @@ def code(lines: str, label: str) -> Html:
 
 def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> Html:
     """A table with a caption; the first cell of a row is its header."""
-    top = "".join(f'<th scope="col">{_safe(cell)}</th>' for cell in head)
-    body = "".join(
-        f'<tr><th scope="row">{_safe(row[0])}</th>{"".join(f"<td>{_safe(cell)}</td>" for cell in row[1:])}</tr>'
-        for row in rows
-    )
-    return Html(
-        f"<table><caption>{_safe(caption)}</caption><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
-    )
+    rows = list(rows)
+    words = [not any(any(c.isdigit() for c in row[i].split(" ")[0]) for row in rows) for i in range(len(head))]
+    kind = [' class="words"' if word else "" for word in words]
+    top = "".join(f'<th scope="col"{k}>{_safe(cell)}</th>' for cell, k in zip(head, kind, strict=True))
+    cells = lambda row: "".join(f"<td{k}>{_safe(cell)}</td>" for cell, k in zip(row[1:], kind[1:], strict=True))
+    body = "".join(f'<tr><th scope="row">{_safe(row[0])}</th>{cells(row)}</tr>' for row in rows)
+    return Html(f"<table><caption>{_safe(caption)}</caption><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>")
 
 
 def terms(pairs: Iterable[tuple[str, Sequence[str]]]) -> Html:
@@ -140,10 +139,12 @@ section{{border-top:1px solid var(--rule);margin-top:2.5rem;padding-top:1.5rem}}
 figure{{margin:1.25rem 0}}
 figcaption{{max-width:46rem;margin-top:.4rem}}
 img{{display:block;max-width:100%;height:auto}}
-table{{border-collapse:collapse;margin:1rem 0;font-size:.9rem;font-variant-numeric:tabular-nums}}
+table{{border-collapse:collapse;min-width:min(100%,32rem);margin:1rem 0;font-size:.9rem;
+ font-variant-numeric:tabular-nums}}
 caption{{text-align:left;padding-bottom:.4rem;max-width:46rem}}
 th,td{{text-align:right;padding:.3rem .7rem;border-bottom:1px solid var(--rule);vertical-align:top;font-weight:400}}
-th:first-child,td:first-child{{text-align:left;padding-left:0}}
+th:first-child{{padding-left:0}}
+th:first-child,.words{{text-align:left}}
 thead th{{font-weight:600;vertical-align:bottom;border-bottom-color:var(--muted)}}
 pre{{background:var(--soft);padding:.8rem 1rem;border-radius:4px;font-size:.85rem;line-height:1.45;
  white-space:pre-wrap;overflow-wrap:anywhere;margin:.6rem 0}}
@@ -160,6 +161,9 @@ nav ol{{padding-left:1.3rem}}
  table{{font-size:.8rem;width:100%}}
  th,td{{padding:.3rem .3rem}}
  dd{{margin-left:.4rem}}
+}}
+@media (max-width:350px){{
+ th,td{{overflow-wrap:anywhere}}
 }}
 @media print{{section{{break-inside:avoid-page}}}}
 """

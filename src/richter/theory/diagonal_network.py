@@ -92,22 +92,24 @@ class DiagonalNetwork(AbstractTheory):
         """Theorem 1 with p = 1, Z = 1 for each mode."""
         pair, p = prepared
         source = {
-            "a": ("v_change",), "b": ("u_change",), "output": ("meeting",), "loss": ("residual",),
+            "a": ("v",), "b": ("u",), "output": ("meeting",), "loss": ("residual",),
             "growth": ("growth",), "alignment": ("meeting",), "kernel": ("kernel",),
-            "kernel_change": ("kernel_gain",), "kernel_distance": ("kernel_gain",),
+            "kernel_change": ("kernel_gain",), "kernel_distance": ("kernel", "kernel_gain"),
         }  # fmt: skip
         got = solve_pair(pair, t, {need for name in only for need in source.get(name, ())})
         k0 = lambda: p.input_variance * (p.eta_b * p.a0**2 + p.eta_a * p.b0**2)
         make = {
-            "a": lambda: p.a0 + got["v_change"][0],
-            "b": lambda: p.b0 + got["u_change"][0],
+            "a": lambda: got["v"][0],
+            "b": lambda: got["u"][0],
             "output": lambda: got["meeting"],
             "loss": lambda: (p.input_variance * got["residual"] ** 2).sum(axis=0) / 2,
             "growth": lambda: got["growth"],
             "alignment": lambda: _cosine(got["meeting"], p.target, p.input_variance),
             "kernel": lambda: p.input_variance * got["kernel"],
             "kernel_change": lambda: _length(p.input_variance * got["kernel_gain"]) / _length(k0()),
-            "kernel_distance": lambda: _turned(k0(), p.input_variance * got["kernel_gain"]),
+            "kernel_distance": lambda: _turned(
+                k0(), p.input_variance * got["kernel"], p.input_variance * got["kernel_gain"]
+            ),
             "imbalance": lambda: conserved_product(p.b0, p.a0, p.eta_b, p.eta_a),
         }
         return {name: make[name]() for name in only}
@@ -273,17 +275,20 @@ def _share(epsilon: float) -> float:
 
 def _cosine(output: Floats, target: Floats, weight: Floats) -> Floats:
     inner = lambda x, y: (weight * x * y).sum(axis=0)
-    return inner(output, target) / np.sqrt(inner(output, output) * inner(target, target))
+    unit = output / np.abs(output).max(axis=0)  # squares of small outputs underflow
+    return inner(unit, target) / np.sqrt(inner(unit, unit) * inner(target, target))
 
 
 def _length(kernel: Floats) -> Floats:
     return np.sqrt((kernel * kernel).sum(axis=0))
 
 
-def _turned(k0: Floats, gain: Floats) -> Floats:
-    r"""1 − cos(K₀, K₀ + D) from the part of D across K₀, so that small turns keep their digits."""
-    square = (k0 * k0).sum(axis=0)
-    across = gain - k0 * ((gain * k0).sum(axis=0) / square)
-    now = k0 + gain
-    size = np.sqrt(square) * np.sqrt((now * now).sum(axis=0))
-    return square * (across * across).sum(axis=0) / (size * (size + (now * k0).sum(axis=0)))
+def _turned(k0: Floats, now: Floats, gain: Floats) -> Floats:
+    r"""1 − cos(K₀, K) from the part of K − K₀ across K₀, or of K if that is smaller, so that no digits are lost."""
+    inner = lambda x, y: (x * y).sum(axis=0)
+    peak = now.max(axis=0)
+    now, gain, unit = now / peak, gain / peak, k0 / _length(k0)
+    part = np.where(inner(gain, gain) < inner(now, now), gain, now)
+    across = part - unit * inner(part, unit)
+    length = _length(now)
+    return inner(across, across) / (length * (length + inner(now, unit)))

@@ -88,8 +88,8 @@ class ScalarNetwork(AbstractTheory):
         """Theorem 1 with the corrected exponent."""
         pair, p = prepared
         source = {
-            "a": "v_change",
-            "b": "u_change",
+            "a": "v",
+            "b": "u",
             "output": "meeting",
             "loss": "residual",
             "kernel": "kernel",
@@ -97,8 +97,8 @@ class ScalarNetwork(AbstractTheory):
         source |= {name: name for name in _NAMES}
         got = solve_pair(pair, t, [source[name] for name in only if name in source])
         make = {
-            "a": lambda: p.a0 + got["v_change"],
-            "b": lambda: p.b0 + got["u_change"],
+            "a": lambda: got["v"],
+            "b": lambda: got["u"],
             "output": lambda: pair.scale * got["meeting"],
             "loss": lambda: p.input_variance * got["residual"] ** 2 / 2,
             "kernel": lambda: p.input_variance * got["kernel"],

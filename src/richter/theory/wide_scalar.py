@@ -33,6 +33,7 @@ class _Prepared:
     pair: LayerPair
     layout: Layout
     direction: Floats  # x/ρ (input, start, 1)
+    across: Floats  # the part of w₀ across the data, which never moves
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -106,22 +107,24 @@ class WideScalar(AbstractTheory):
         v0 = (p.w0 * direction).sum(axis=1)
         pair = layer_pair(p.u0, v0, p.y, p.gamma * rho, 2.0, p.eta_u, p.eta_w)
         refuse_near_saddle(pair, "WideScalar")
-        return _Prepared(pair, p, direction)
+        return _Prepared(pair, p, direction, p.w0 - v0[:, None] * direction)
 
     def exact(self, prepared: _Prepared, t: Floats, only: Collection[str]) -> State:
         """Theorem 1 and Propositions 1 and 2 in one formula."""
         pair, p, wanted = prepared.pair, prepared.layout, set(only)
         need = {_PAIRED[name] for name in wanted & set(_PAIRED)}
-        need |= {"u_change"} if "u" in wanted else set()
-        need |= {"v_change"} if "w" in wanted else set()
+        need |= {"u"} if "u" in wanted else set()
+        need |= {"v_keep", "v_lost", "v_gain"} if "w" in wanted else set()
         need |= {"meeting"} if "output" in wanted else set()
         need |= {"residual"} if "loss" in wanted else set()
         got = solve_pair(pair, t, need)
         out = {name: got[source] for name, source in _PAIRED.items() if name in wanted}
         if "u" in wanted:
-            out["u"] = p.u0 + got["u_change"]
+            out["u"] = got["u"]
         if "w" in wanted:
-            out["w"] = p.w0 + got["v_change"][:, None] * prepared.direction
+            out["w"] = got["v_keep"] * p.w0
+            out["w"] += got["v_lost"] * prepared.across
+            out["w"] += got["v_gain"][:, None] * prepared.direction
         if "output" in wanted:
             out["output"] = pair.scale * got["meeting"]
         if "loss" in wanted:

@@ -1,0 +1,137 @@
+"""The tour: the first results, solved, simulated, judged and drawn on one page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from richter import __version__, catalog, draw
+from richter.errors import FileError, message
+from richter.figure.build import number
+from richter.refs import Place
+from richter.report import page
+from richter.report.chapters import CHAPTERS, Chapter
+
+TITLE = "Richter: a tour in four exact solutions"
+LEAD = (
+    "How richly does a network learn? For some networks gradient flow can be solved in closed form, so the answer is "
+    "exact. Each figure below lays the exact solution, dashed, over a numerical simulation, in colour, that knows "
+    "nothing of it. Each verdict gives the regime with its numbers and the threshold it was compared with."
+)
+NEXT = """
+richter list
+richter show single-neuron
+richter solve single-neuron --set a0=1 --set 'w0=[-1,0]' --set 'beta_star=[0,1]' --times 0,1,inf
+richter solve diagonal-network --set a0=0.001 --set b0=0.001 --set 'target=[1,1]' --set 'input_variance=[1,0.5]' \
+--times 0,5,10,20,inf
+richter solve linear-model --set 'eigenvalues=[1,0.5]' --set 'coefficients=[1,1]' --times 0,5,10,20,inf
+richter solve scalar-network --set 'a0=[0.1,0.1]' --set 'b0=[0.1,-0.1]' --set target=1 --times 0,1,10,inf
+richter solve wide-scalar --set 'u0=[1,-1]' --set 'w0=[[0.5],[0.2]]' --set 'x=[1]' --set y=2 --times 0,1,inf
+"""
+
+
+def run_tour(folder: Path, progress: Callable[[str, float], None] | None = None) -> Path:
+    """Write `index.html` into the folder, which is made if need be, and return its path.
+
+    The page needs nothing else; `figures/` holds its figures as SVG for other uses. `progress` is told what is
+    being done and the share that is done.
+    """
+    folder = Path(folder)
+    figures = folder / "figures"
+    try:
+        figures.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        what = message("the folder of the tour", "be a folder that can be made", str(folder))
+        raise FileError(f"{what} {problem.strerror or problem}.") from None
+    say = progress or (lambda what, share: None)
+    steps = 2 * len(CHAPTERS) + 1
+    made: list[Chapter] = []
+    sections: list[page.Html] = []
+    for i, (words, build) in enumerate(CHAPTERS.items()):
+        say(f"{words}: solving", 2 * i / steps)
+        chapter = build()
+        say(f"{words}: drawing", (2 * i + 1) / steps)
+        draw.save(chapter.figure, figures / f"{chapter.ident}.svg")
+        made.append(chapter)
+        sections.append(_section(chapter))
+    say("Writing the page", (steps - 1) / steps)
+    written = draw.write(folder / "index.html", _page(made, sections).encode())
+    say("Done", 1.0)
+    return written
+
+
+def _page(chapters: list[Chapter], sections: list[page.Html]) -> str:
+    links = [(chapter.ident, chapter.title) for chapter in chapters]
+    places = [place for chapter in chapters for place in chapter.places]
+    return page.page(
+        TITLE,
+        page.text(LEAD, "lead"),
+        page.contents([*links, ("next", "What to try next"), ("references", "References")]),
+        *sections,
+        page.section(
+            "next",
+            "What to try next",
+            page.text("In a terminal, the theories and exact numbers, t = ∞ included:"),
+            page.code(NEXT, "commands"),
+            page.text("The figures on this page are in the folder figures/ beside it, as SVG."),
+        ),
+        page.section("references", "References", _references(places)),
+        page.text(
+            f"Made by Richter {__version__}, with no network access. All numbers were computed when the page was made.",
+            "note",
+        ),
+    )
+
+
+def _section(chapter: Chapter) -> page.Html:
+    worst = max(item.error for item in chapter.agreement)
+    points = sum(item.points for item in chapter.agreement)
+    errata = _errata(chapter.places)
+    where = ", ".join(dict.fromkeys(str(place) for place in chapter.places))
+    return page.section(
+        chapter.ident,
+        chapter.title,
+        page.text(chapter.seen),
+        page.picture(chapter.figure, chapter.alt),
+        page.heading("Verdict"),
+        page.text(chapter.verdict, "verdict"),
+        page.table(*chapter.table),
+        page.heading("Does the exact solution hold?"),
+        page.text(
+            f"Over {points} points exact and simulated differ by at most {number(worst, 2)}, relative to the largest "
+            "value of each curve. The integrator is asked for 10⁻¹¹ at every step."
+        ),
+        page.table(
+            "Largest |exact − simulated| over all points, in units of the largest value of the same curve.",
+            ("quantity", "largest difference", "points"),
+            [(item.what, number(item.error, 2), str(item.points)) for item in chapter.agreement],
+        ),
+        page.heading("The lines that reproduce it"),
+        page.code(chapter.python, f"Python lines for: {chapter.title}"),
+        page.text(f"Sources: {where}.", "note"),
+        *([page.heading("Misprints on the way"), page.terms(errata)] if errata else []),
+    )
+
+
+def _errata(places: Iterable[Place]) -> list[tuple[str, list[str]]]:
+    """What is misprinted at these places, from the marks on the formulas."""
+    wanted = set(places)
+    found = {}
+    for formula in catalog.formulas():
+        wrong = formula.place.erratum
+        if formula.place in wanted and wrong is not None:
+            found[str(formula.place)] = [f"Printed: {wrong.printed}", f"Right: {wrong.right}", f"Checked: {wrong.how}"]
+    return list(found.items())
+
+
+def _references(places: Iterable[Place]) -> page.Html:
+    papers: dict[str, tuple[Place, list[str]]] = {}
+    for place in places:
+        papers.setdefault(place.paper.key, (place, []))[1].append(place.where)
+    entries = []
+    for key, (place, where) in sorted(papers.items()):
+        paper = place.paper
+        used = ", ".join(sorted(dict.fromkeys(where), key=catalog.natural))
+        authors = "; ".join(paper.authors.split(" and "))
+        entries.append((f"{key}: {authors} ({paper.year}). {paper.title}. {paper.venue}. Used: {used}.", paper.url))
+    return page.references(entries)

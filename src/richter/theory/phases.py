@@ -1,0 +1,186 @@
+"""Phases of scaling limits of the wide network (XU24 §4): names, Table 1, and their finite-size check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from richter.errors import ParameterError, message
+from richter.maths.growth import growth
+from richter.maths.pair import layer_pair
+from richter.maths.scaling_limits import (
+    classify,
+    halves_balance,
+    speed_exponents,
+    stable_rate,
+    to_feature_learning,
+    to_kernel,
+)
+from richter.params import numbers
+from richter.regime import Evidence, Regime
+from richter.theory.starts import draw
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+PHASES = ("kernel", "feature-learning", "frozen", "unstable")
+EXPONENTS = ("c_d", "c_gamma", "c_u", "c_w", "c_eta_u", "c_eta_w")
+
+
+def phase(
+    c_d: ArrayLike,
+    c_gamma: ArrayLike,
+    c_u: ArrayLike,
+    c_w: ArrayLike,
+    c_eta_u: ArrayLike,
+    c_eta_w: ArrayLike,
+    balanced_output: bool | None = None,
+) -> Regime:
+    """The phase of a scaling limit from its exponents (Theorem 2, corrected); arrays broadcast.
+
+    Args:
+        c_d: exponent of the width.
+        c_gamma: exponent of the output scale γ.
+        c_u: exponent of the variance of u.
+        c_w: exponent of the variance of w.
+        c_eta_u: exponent of u's learning rate.
+        c_eta_w: exponent of w's learning rate.
+        balanced_output: whether P/Q → 1 at any width, as for a start with zero output; None: whether
+            independent Gaussian layers have it (the width grows, or one layer dominates).
+
+    >>> str(phase(1, -0.5, 0, 0, 0, 0).label), str(phase(1, -1, 0, 0, 1, 1).label)
+    ('kernel', 'feature-learning')
+    """
+    given = [numbers(f"`{name}`", value) for name, value in
+             zip(EXPONENTS, (c_d, c_gamma, c_u, c_w, c_eta_u, c_eta_w), strict=True)]  # fmt: skip
+    try:
+        d, g, u, w, eu, ew = np.broadcast_arrays(*given)
+    except ValueError:
+        shapes = ", ".join(f"{name} {c.shape}" for name, c in zip(EXPONENTS, given, strict=True) if c.ndim)
+        raise ParameterError(message("the exponents", "broadcast against each other", shapes)) from None
+    if (d < 0).any():
+        raise ParameterError(message("`c_d`", "be ≥ 0 (a width cannot shrink)", float(d.min())))
+    F, K = speed_exponents(d, g, u, w, eu, ew)
+    natural = halves_balance(d, u, w, eu, ew)
+    balanced = natural if balanced_output is None else np.full(d.shape, bool(balanced_output))
+    label = classify(F, K, balanced)
+    single = d.ndim == 0
+    why = {
+        "kernel": "the kernel part of the speed dominates and P/Q → 1: the kernel stays as it starts",
+        "feature-learning": "learning takes a time of order 1 and the kernel moves",
+        "frozen": "the learning time diverges: nothing moves",
+        "unstable": "the learning time vanishes: discrete steps diverge",
+    }
+    reasons = [f"{name}: {why[name]}." for name in PHASES if (label == name).any()]
+    if not balanced.all() and (K > F).any():
+        reasons.append("Where P/Q does not tend to 1 a dominating kernel part is still feature learning.")
+    return Regime(
+        label.item() if single else label,
+        {
+            "feature_exponent": Evidence(F.item() if single else F, "F, exponent of the feature part of t_c⁻²", 0.0),
+            "kernel_exponent": Evidence(K.item() if single else K, "K, half that of the kernel part", 0.0),
+            "halves_balance": Evidence(
+                bool(balanced) if single else balanced, "whether P/Q → 1, needed for the kernel phase"
+            ),
+        },
+        tuple(reasons),
+    )
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """A named scaling: a column of Table 1."""
+
+    name: str
+    c_d: float
+    c_gamma: float
+    c_u: float
+    c_w: float
+    c_eta: float
+    balanced_output: bool | None = None
+    below: float = 1.0  # how far below the bound of Corollary 3 the printed kernel pair lies
+
+    def phase(self, c_eta: float | None = None, c_gamma: float | None = None) -> Regime:
+        """The phase of the column, with its own or another rate and output scale."""
+        rate, scale = self.c_eta if c_eta is None else c_eta, self.c_gamma if c_gamma is None else c_gamma
+        return phase(self.c_d, scale, self.c_u, self.c_w, rate, rate, self.balanced_output)
+
+
+# Kaiming as printed, (c_u, c_w) = (0, −1); fan-in of f = γ Σ u_i w_ij x_j is (−1, 0): only the maximum enters.
+# The lazy column keeps the width and needs a start with zero output.
+SCALINGS = (
+    Scaling("NTK", 1, -1 / 2, 0, 0, 0),
+    Scaling("mean field", 1, -1, 0, 0, 0),
+    Scaling("Xavier", 1, 0, -1, -1, 0, below=2),
+    Scaling("Kaiming", 1, 0, 0, -1, 0, below=2),
+    Scaling("lazy", 0, 1, 0, 0, 0, balanced_output=True, below=2),
+)
+
+
+def table_1() -> list[dict[str, object]]:
+    """XU24 Table 1 recomputed: each column as it stands, with η*, with (η⁺, γ⁺) and with (η⁻, γ⁻).
+
+    >>> [row["phase"] for row in table_1()]
+    ['kernel', 'frozen', 'feature-learning', 'unstable', 'unstable']
+    """
+    rows: list[dict[str, object]] = []
+    for s in SCALINGS:
+        star = float(stable_rate(s.c_d, s.c_gamma, s.c_u, s.c_w))
+        plus = tuple(float(c) for c in to_feature_learning(s.c_d, s.c_u, s.c_w))
+        minus = tuple(float(c) for c in to_kernel(s.c_d, s.c_u, s.c_w, s.below))
+        rows.append({
+            "scaling": s.name, "phase": s.phase().label,
+            "c_eta*": star, "phase*": s.phase(star).label,
+            "c_eta+": plus[0], "c_gamma+": plus[1], "phase+": s.phase(*plus).label,
+            "c_eta-": minus[0], "c_gamma-": minus[1], "phase-": s.phase(*minus).label,
+        })  # fmt: skip
+    return rows
+
+
+def finite_size(
+    scaling: dict[str, float],
+    kappa: ArrayLike = (1e2, 3e2, 1e3, 3e3, 1e4),
+    draws: int = 50,
+    rng: np.random.Generator | int = 0,
+    zero_output: bool = False,
+) -> xr.Dataset:
+    """P/Q, t_c and α₊ of Gaussian networks whose hyper-parameters scale with κ: the limit, measured.
+
+    Args:
+        scaling: the exponents `c_d, c_gamma, c_u, c_w, c_eta_u, c_eta_w`.
+        kappa: the values of κ; the width is κ^c_d, but 64 where c_d = 0.
+        draws: networks drawn at each κ.
+        rng: generator or seed.
+        zero_output: symmetrise the start (u → −u, w → w in the second half), so that f(0) = 0.
+    """
+    import xarray as xr
+
+    missing = [name for name in EXPONENTS if name not in scaling]
+    if missing or len(scaling) != len(EXPONENTS):
+        raise ParameterError(message("`scaling`", f"have the keys {', '.join(EXPONENTS)}", ", ".join(scaling)))
+    values = numbers("`kappa`", kappa)
+    generator = np.random.default_rng(rng)
+    found: dict[str, list[NDArray[np.float64]]] = {"ratio": [], "t_c": [], "growth_end": []}
+    for k in values:
+        width = max(2, round(k ** scaling["c_d"])) if scaling["c_d"] else 64
+        width += width % 2
+        u, w = draw(generator, draws, (k ** (scaling["c_u"] / 2), (width,)), (k ** (scaling["c_w"] / 2), (width,)))
+        if zero_output:
+            half = width // 2
+            u[:, half:], w[:, half:] = -u[:, :half], w[:, :half]
+        pair = layer_pair(
+            u.T[..., None], w.T[..., None], 1.0, k ** scaling["c_gamma"], 2.0,
+            k ** scaling["c_eta_u"], k ** scaling["c_eta_w"],
+        )  # fmt: skip
+        found["ratio"].append((pair.rates.p / pair.rates.q)[:, 0])
+        found["t_c"].append(1 / pair.rates.root[:, 0])
+        found["growth_end"].append(growth(pair.rates, np.array([np.inf])).factor[:, 0])
+    says = {"ratio": "P/Q", "t_c": "time scale of learning", "growth_end": "growth factor at the end, α₊"}
+    return xr.Dataset(
+        {name: (("kappa", "draw"), np.array(value), {"long_name": says[name]}) for name, value in found.items()},
+        {"kappa": values},
+        {"scaling": ", ".join(f"{name} = {scaling[name]:g}" for name in EXPONENTS)},
+    )
