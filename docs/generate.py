@@ -44,7 +44,12 @@ def named_in_tests() -> dict[str, list[str]]:
 
 def cell(text: str) -> str:
     """Text that can stand in a table cell."""
-    return text.replace("|", "\\|").replace("\n", " ")
+    return prose(text).replace("|", "\\|").replace("\n", " ")
+
+
+def prose(text: str) -> str:
+    """Text in which E[x²](a − b) is not a link."""
+    return text.replace("](", "]\\(")
 
 
 def errata() -> str:
@@ -62,8 +67,8 @@ def errata() -> str:
             wrong = f.place.erratum
             if wrong:
                 lines += [
-                    f"### {f.place.where}", "", f"- printed: {wrong.printed}", f"- right: {wrong.right}",
-                    f"- checked: {wrong.how}", f"- function: `{f.where}`", "",
+                    f"### {f.place.where}", "", f"- printed: {prose(wrong.printed)}", f"- right: {prose(wrong.right)}",
+                    f"- checked: {prose(wrong.how)}", f"- function: `{f.where}`", "",
                 ]  # fmt: skip
     return NOTE + "\n".join(lines)
 
@@ -93,8 +98,8 @@ def theories() -> str:
         where = ", ".join(str(place) for place in theory.places)
         lines += [
             f"## {theory.title}", "", f"`{name}`, `richter.theory.{theory.__name__}` ({where})", "",
-            f"- **Setting**: {theory.valid}.", f"- **Solution**: {theory.formula}.",
-            f"- **Loss**: {theory.loss_says}; d(output)/dt = −{theory.loss_factor:g} · kernel · residual.", "",
+            f"- **Setting**: {prose(theory.valid)}.", f"- **Solution**: {prose(theory.formula)}.",
+            f"- **Loss**: {prose(theory.loss_says)}; d(output)/dt = −{theory.loss_factor:g} · kernel · residual.", "",
             "| parameter | symbol | shape | default | meaning |", "| --- | --- | --- | --- | --- |",
         ]  # fmt: skip
         for key, p in declared(theory).items():

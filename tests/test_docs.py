@@ -63,7 +63,7 @@ def test_python_examples_in_prose_run(page: str, tmp_path: Path, monkeypatch: py
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S)
     assert blocks
     for block in blocks:
-        exec(compile(block, page, "exec"), {"__name__": "example"})
+        exec(compile(block, page, "exec", dont_inherit=True), {"__name__": "example"})
 
 
 def test_links_between_pages_exist() -> None:

@@ -131,7 +131,7 @@ def long_words() -> Figure:
 
 
 def many_values() -> Figure:
-    marks = tuple(mark("line", X, np.sin(X + p), colour=p) for p in np.linspace(-3, 3, 12).tolist())
+    marks = tuple(mark("line", X, np.sin(X + p), label=f"p = {p}", colour=p) for p in np.linspace(-3, 3, 12).tolist())
     return Figure((Panel(marks, x="x", y="y", title="bar"), one("line"), one("points")), "Bars", "Words.")
 
 

@@ -57,11 +57,7 @@ def _own() -> tuple[type[AbstractTheory], ...]:
     found = []
     for module in _modules(richter.theory):
         for _, item in inspect.getmembers(module, inspect.isclass):
-            if (
-                issubclass(item, AbstractTheory)
-                and not inspect.isabstract(item)
-                and item.__module__ == module.__name__
-            ):
+            if issubclass(item, AbstractTheory) and not inspect.isabstract(item) and item.__module__ == module.__name__:
                 found.append(item)
     return tuple(sorted(found, key=lambda theory: theory.name))
 

@@ -55,7 +55,7 @@ def message(what: str, must: str, got: object = None, do: str = "") -> str:
     >>> message("`eta_a` of SingleNeuron", "be ≥ 0", -1.0, "Use eta_a=0 for a frozen layer.")
     '`eta_a` of SingleNeuron must be ≥ 0. Got -1.0. Use eta_a=0 for a frozen layer.'
     """
-    got_text = "" if got is None else f" Got {got if isinstance(got, str) else show(got)}."
+    got_text = "" if got is None else f" Got {got if isinstance(got, str) and got else show(got)}."
     return f"{what} must {must}.{got_text}" + (f" {do}" if do else "")
 
 

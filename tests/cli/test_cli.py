@@ -70,9 +70,7 @@ def test_solve_writes_files_and_tables(capsys: pytest.CaptureFixture[str], tmp_p
     assert load(target).t.values.tolist() == [0.0, 0.5, 1.0, 1.5, 2.0]
     code, out, _ = run(capsys, "solve", "single-neuron", *NEURON)
     assert code == 0 and "rich" in out and "kernel_change = 0.6325" in out and "inf" in out
-    code, out, _ = run(
-        capsys, "solve", "single-neuron", *NEURON, "--times", "1", "--simulate", "--only", "a", "--json"
-    )
+    code, out, _ = run(capsys, "solve", "single-neuron", *NEURON, "--times", "1", "--simulate", "--only", "a", "--json")
     exact = json.loads(run(capsys, "solve", "single-neuron", *NEURON, "--times", "1", "--only", "a", "--json")[1])
     simulated = json.loads(out)
     assert simulated["variables"].keys() == exact["variables"].keys() == {"t", "a"}
@@ -163,9 +161,7 @@ def test_debug_shows_the_traceback() -> None:
 def test_list_show_cite_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "list")
     assert code == 0 and all(name in out for name in catalog.theories())
-    assert {row["name"] for row in json.loads(run(capsys, "list", "--json")[1])["theories"]} == set(
-        catalog.theories()
-    )
+    assert {row["name"] for row in json.loads(run(capsys, "list", "--json")[1])["theories"]} == set(catalog.theories())
     for name in catalog.theories():
         code, out, _ = run(capsys, "show", name)
         assert code == 0 and "Parameters" in out and "Variables" in out

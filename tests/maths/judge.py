@@ -13,7 +13,7 @@ from tests.maths.starts import Floats, Starts
 from tests.references.precision import Number, Outputs, Solver, conditioned
 
 BAR = 1e-13  # allowed relative error, times the condition number where that exceeds 1
-SMALL = 1e-280  # a double this small has lost digits or is 0: what is divided by it may be undefined
+SMALL = 1e-280  # a double this small has lost digits or is 0: what is divided by it is left out
 # A state decays towards a saddle as 1/√(growth factor), and a factor beyond 1e308 counts as infinite.
 FLOOR = dict.fromkeys(("a", "b", "u", "w", "p", "q"), 1e-150)
 UNDERLYING = {"phi": "w", "alignment": "alignment's least", "kernel_distance": "kernel", "kernel_change": "kernel"}
@@ -61,10 +61,10 @@ def judge(theory: Callable[..., AbstractTheory], reference: Solver, given: Start
 
 def _error(name: str, x: float, exact: Number, size: Number, value: Outputs, may_be_undefined: set[str]) -> float:
     """Error in units of the value or of its condition number, ∞ where one is undefined and the other is not."""
+    if name in may_be_undefined and 0 < max(map(abs, value[UNDERLYING[name]])) < SMALL:
+        return 0.0
     if np.isnan(x) or mp.isnan(exact):
-        beneath = max(map(abs, value[UNDERLYING.get(name, name)]))
-        agreed = np.isnan(x) and (mp.isnan(exact) or beneath < SMALL)
-        return 0.0 if agreed and name in may_be_undefined else np.inf
+        return 0.0 if np.isnan(x) and mp.isnan(exact) and name in may_be_undefined else np.inf
     if np.isinf(x) or abs(exact) > 1.79e308:
         return 0.0 if np.isinf(x) and abs(exact) > 1.79e308 and (x > 0) == (exact > 0) else np.inf
     off = abs(mp.mpf(x) - exact)

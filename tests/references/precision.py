@@ -11,8 +11,8 @@ Number = Any
 Outputs = dict[str, list[Number]]
 Solver = Callable[[list[Number]], Outputs]
 
-DIGITS = 350  # 50 of the result; the rest for what the naive forms cancel down to the smallest double
-TINY = mp.mpf(10) ** -250  # relative size of what only rounding leaves of an exact 0
+DIGITS = 420  # 50 of the result; the rest for what the naive forms cancel down to the smallest double
+TINY = mp.mpf(10) ** -360  # relative size of what only rounding leaves of an exact 0
 STEPS = mp.mpf(10) ** -20, -(mp.mpf(10) ** -15)
 
 

@@ -84,9 +84,7 @@ def test_conventions_agree_with_gradient_descent_on_the_loss_itself(convention: 
     loss = scale * residual @ residual
     assert convert_loss(loss, convention, "KUN24", examples=12) == pytest.approx(0.5 * residual @ residual)
     # The flow of a linear model under either loss, at the converted times and with the converted rates.
-    at = lambda s, t: (
-        X.T @ y - X.T @ y + np.linalg.solve(X.T @ X, (np.eye(2) - _expm(-2 * s * t * X.T @ X)) @ X.T @ y)
-    )
+    at = lambda s, t: X.T @ y - X.T @ y + np.linalg.solve(X.T @ X, (np.eye(2) - _expm(-2 * s * t * X.T @ X)) @ X.T @ y)
     t = convert_time(0.05, "KUN24", convention, examples=12)
     np.testing.assert_allclose(at(scale, t), at(0.5, 0.05), rtol=1e-10)
     rate = convert_rate(1.0, "KUN24", convention, examples=12)

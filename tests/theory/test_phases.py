@@ -70,7 +70,9 @@ def test_finite_sizes_have_the_exponents_of_the_limit(scaling: Any) -> None:
         exponents = {"c_d": scaling.c_d, "c_gamma": float(gamma), "c_u": scaling.c_u, "c_w": scaling.c_w,
                      "c_eta_u": float(eta), "c_eta_w": float(eta)}  # fmt: skip
         zero = bool(scaling.balanced_output)
-        ds = finite_size(exponents, kappa=(1e3, 3e3, 1e4, 3e4), draws=60 if scaling.c_d else 4000, rng=2, zero_output=zero)
+        ds = finite_size(
+            exponents, kappa=(1e3, 3e3, 1e4, 3e4), draws=60 if scaling.c_d else 4000, rng=2, zero_output=zero
+        )
         slope = lambda values, ds=ds: np.polyfit(np.log(ds.kappa), np.log(values), 1)[0]
         assert slope(ds.t_c.median("draw")) == pytest.approx(0, abs=0.02)
         name = str(phase(**exponents, balanced_output=scaling.balanced_output).label)

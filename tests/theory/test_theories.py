@@ -102,9 +102,7 @@ def test_the_linear_model_ends_at_the_minimum_norm_solution() -> None:
         # The theory runs on the mean loss: its clock is n times slower than Eq. A.9's sum.
         residual = flow_weights(features, targets, t / n, eta=0.3) @ features - targets
         outside = np.sum(targets**2) / n - np.sum(model.coefficients**2)
-        np.testing.assert_allclose(
-            model.solve(t).loss.values, (np.mean(residual**2, axis=1) - outside) / 2, rtol=1e-10
-        )
+        np.testing.assert_allclose(model.solve(t).loss.values, (np.mean(residual**2, axis=1) - outside) / 2, rtol=1e-10)
 
 
 def test_modes_emerge_in_the_order_of_their_strength() -> None:
@@ -131,9 +129,7 @@ def test_random_starts_give_mean_and_spread() -> None:
     ds = SingleNeuron.random(beta_star=[1.0, 0.0], sigma_a=0.5, sigma_w=2.0, draws=20_000, rng=1).solve([0.0])
     spread = mean_and_spread(ds)
     a = spread.a.sel(statistic=["mean", "standard deviation", "standard error"]).values[:, 0]
-    assert (
-        abs(a[0]) < 4 * a[2] and a[1] == pytest.approx(0.5, rel=0.03) and a[2] == pytest.approx(a[1] / np.sqrt(2e4))
-    )
+    assert abs(a[0]) < 4 * a[2] and a[1] == pytest.approx(0.5, rel=0.03) and a[2] == pytest.approx(a[1] / np.sqrt(2e4))
     assert spread.w.sel(statistic="standard deviation").values == pytest.approx(2.0, rel=0.03)
     assert spread.a.sel(statistic="draws").item() == 20_000
     again = SingleNeuron.random(beta_star=[1.0, 0.0], draws=3, rng=np.random.default_rng(1))

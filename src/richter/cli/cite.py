@@ -27,9 +27,7 @@ def cite(
         for place in catalog.theory(name).places:
             places.setdefault(place.paper, []).append(place.where)
     if as_json:
-        rows = [
-            {"key": p.key, "title": p.title, "places": w, "bibtex": p.bibtex(tuple(w))} for p, w in places.items()
-        ]
+        rows = [{"key": p.key, "title": p.title, "places": w, "bibtex": p.bibtex(tuple(w))} for p, w in places.items()]
         typer.echo(json.dumps({"papers": rows, "schema": 1}, ensure_ascii=False))
         return
     typer.echo("\n\n".join(paper.bibtex(tuple(dict.fromkeys(where))) for paper, where in places.items()))

@@ -95,6 +95,7 @@ def layer_pair(
     large = safe_root(xp, rates.p) * safe_root(xp, rates.q) + xp.abs(common)
     side = scale * scale / 4 * xp.where(u_smaller, v_square, u_square)
     small = side / xp.where(large > 0, large, 1.0) * (scale * scale * across_square)
+    small = xp.where(small < large, small, large)
     return LayerPair(
         xp, u0, v0, eta_u, eta_v, scale, target, clock, frozen, root_u, root_v, rates, lead,
         total(lead, lead), total(lead, u), total(lead, v), u_square, v_square, u_smaller, across, across_square,

@@ -2,8 +2,9 @@ r"""Wide two-layer linear networks with an isotropic imbalance: the matrix Ricca
 
 With $R=[\sqrt{\eta_w}A^T;\sqrt{\eta_a}W^T]$ (outputs and inputs first, neurons second) and $\Delta=\delta I$,
 
-$$\dot R=GR-\tfrac12RR^TR,\quad G=\begin{pmatrix}\tfrac\delta2I&\tilde\beta_*^T\\\tilde\beta_*&-\tfrac\delta2I\end{pmatrix},
-\qquad RR^T(t)=e^{Gt}R_0\Big(I+R_0^T\!\int_0^t\!e^{2Gs}ds\,R_0\Big)^{-1}R_0^Te^{Gt}.$$
+$$\dot R=GR-\tfrac12RR^TR,\quad
+G=\begin{pmatrix}\tfrac\delta2I&\tilde\beta_*^T\\\tilde\beta_*&-\tfrac\delta2I\end{pmatrix},\qquad
+RR^T(t)=e^{Gt}R_0\Big(I+R_0^T\!\int_0^t\!e^{2Gs}ds\,R_0\Big)^{-1}R_0^Te^{Gt}.$$
 
 In the eigenbasis $G=V\lambda V^T$, with $\Phi_k=\int_0^te^{2\lambda_ks}ds$ and $Y=\Phi^{1/2}V^TR_0$, this is
 $XX^T$, $X=V\,(e^{\lambda t}\Phi^{-1/2})\,Q_1$, where $Q_1$ are the rows of Y in an orthonormal basis of the columns of

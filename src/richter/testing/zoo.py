@@ -10,6 +10,7 @@ import numpy as np
 from richter.params import Given
 from richter.theory.base import AbstractTheory
 from richter.theory.diagonal_network import DiagonalNetwork
+from richter.theory.isotropic_network import IsotropicNetwork
 from richter.theory.linear_model import LinearModel
 from richter.theory.scalar_network import ScalarNetwork
 from richter.theory.single_neuron import SingleNeuron
@@ -49,6 +50,12 @@ def members() -> list[Member]:
     scalar = _maker(ScalarNetwork, target=1.3)
     diagonal = _maker(DiagonalNetwork, target=[1.0, -0.7, 2.0])
     linear = _maker(LinearModel, coefficients=[1.0, -0.5, 0.3])
+
+    def isotropic(d: int, h: int, c: int, delta: float, **more: Given) -> Callable[[], AbstractTheory]:
+        target = np.random.default_rng(d + 10 * c).normal(size=(d, c))
+        shape = {"inputs": d, "neurons": h, "outputs": c}
+        return lambda: IsotropicNetwork.random(**shape, beta_star=target, delta=delta, rng=h, **more)
+
     u, w = r.normal(size=4), r.normal(size=(4, 3))
     a, b = r.normal(size=5), r.normal(size=5)
     far = tuple(np.array([0.0, 1e-7, 1e-6, 3e-6]))
@@ -90,9 +97,7 @@ def members() -> list[Member]:
         Member("wide-one-neuron", lambda: WideScalar(u0=[0.3], w0=[[-0.2]], x=[2.0], y=1.0)),
         Member("wide-frozen-u", wide(u0=u, w0=w, eta_u=0.0)),
         Member("wide-frozen-w", wide(u0=u, w0=w, eta_w=0.0)),
-        Member(
-            "wide-batch", lambda: WideScalar(u0=r.normal(size=(3, 4)), w0=w, x=[1.0, 0.0, 0.2], y=[1.0, -1.0, 0.0])
-        ),
+        Member("wide-batch", lambda: WideScalar(u0=r.normal(size=(3, 4)), w0=w, x=[1.0, 0.0, 0.2], y=[1.0, -1.0, 0.0])),
         Member("scalar", scalar(a0=a, b0=b)),
         Member("scalar-rates", scalar(a0=a, b0=b, eta_a=0.4, eta_b=1.5, normalisation=3.0, input_variance=0.7)),
         Member("scalar-negative", scalar(a0=a, b0=b, target=-1.0)),
@@ -107,6 +112,15 @@ def members() -> list[Member]:
         Member("diagonal-frozen", diagonal(a0=0.5, b0=-0.2, eta_a=0.0)),
         Member("diagonal-one", lambda: DiagonalNetwork(a0=[0.1], b0=[0.4], target=[-1.0])),
         Member("diagonal-batch", diagonal(a0=r.normal(size=(3, 3)), b0=0.3, input_variance=[1.0, 0.3, 0.1])),
+        Member("isotropic-square", isotropic(3, 3, 3, 0.7)),
+        Member("isotropic-square-down", isotropic(3, 3, 3, -0.7)),
+        Member("isotropic-balanced", isotropic(4, 2, 3, 0.0)),
+        Member("isotropic-wide-balanced", isotropic(2, 5, 3, 0.0)),
+        Member("isotropic-funnel", isotropic(5, 2, 3, 1.3, eta_a=0.5, eta_w=1.5)),
+        Member("isotropic-inverted", isotropic(2, 2, 4, -1.3, eta_a=1.5, eta_w=0.5)),
+        Member("isotropic-nearly-balanced", isotropic(3, 2, 2, 1e-9)),
+        Member("isotropic-tiny", isotropic(3, 2, 2, 0.0, scale=1e-6), (0.0, 0.5, 2.0, 8.0, 20.0)),
+        Member("isotropic-one-neuron", isotropic(3, 1, 1, -0.4)),
         Member("linear", linear(eigenvalues=[2.0, 0.5, 0.1])),
         Member("linear-null", linear(eigenvalues=[2.0, 0.0, 0.1], eta=0.3, initial_output=[0.2, 0.4, -1.0])),
         Member("linear-frozen", linear(eigenvalues=[2.0, 0.5, 0.1], eta=0.0, initial_output=0.3)),

@@ -1,6 +1,7 @@
 """Exactly solved settings; each file is one."""
 
 from richter.theory.diagonal_network import DiagonalNetwork as DiagonalNetwork
+from richter.theory.isotropic_network import IsotropicNetwork as IsotropicNetwork
 from richter.theory.linear_model import LinearModel as LinearModel
 from richter.theory.scalar_network import ScalarNetwork as ScalarNetwork
 from richter.theory.single_neuron import SingleNeuron as SingleNeuron

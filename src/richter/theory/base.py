@@ -89,6 +89,10 @@ class AbstractTheory(abc.ABC):
     def regime(self) -> Regime:
         """The learning regime with its numbers and reasons."""
 
+    def exact_state(self, prepared: Any, t: Floats) -> State:
+        """The exact state; where only Gram matrices are known, one representative of it."""
+        return self.exact(prepared, t, tuple(self.start_params))
+
     def check(self, resolved: parameters.Resolved) -> None:
         """Assumptions beyond the declared bounds; raises a `ParameterError`."""
         return None
@@ -248,8 +252,7 @@ class AbstractTheory(abc.ABC):
             }
         starts, sizes = math.prod(self.batch_shape), self.sizes
         out = {
-            v.name: np.broadcast_to(every[v.name], (*(sizes[d] for d in v.dims), starts, times.size))
-            for v in variables
+            v.name: np.broadcast_to(every[v.name], (*(sizes[d] for d in v.dims), starts, times.size)) for v in variables
         }
         return self.shaped(times, variables, out)
 
@@ -261,9 +264,7 @@ class AbstractTheory(abc.ABC):
         names = [only] if isinstance(only, str) else list(only)
         for name in names:
             if name not in known:
-                raise UnknownNameError(
-                    f"{type(self).__name__} has no variable `{name}`. {nearest(name, list(known))}"
-                )
+                raise UnknownNameError(f"{type(self).__name__} has no variable `{name}`. {nearest(name, list(known))}")
         return [known[name] for name in dict.fromkeys(names)]
 
     def shaped(

@@ -67,7 +67,7 @@ class DiagonalNetwork(AbstractTheory):
         Variable("loss", (), "½Σ E[x²](ab − S)²", "loss", "L"),
         Variable("growth", ("mode",), "growth factor of the aligned combination", symbol="γ"),
         Variable(
-            "alignment", (), "cosine between function and target, weighted by E[x²]",
+            "alignment", (), "cosine between function and target, weighted by E[x²]", symbol="ζ",
             undefined_when="the function or the target is 0",
         ),
         Variable("kernel", ("mode",), "eigenvalue of the NTK, E[x²](η_b a² + η_a b²)", symbol="K"),
@@ -76,7 +76,7 @@ class DiagonalNetwork(AbstractTheory):
             undefined_when="the kernel is 0 at the start or at t",
         ),
         Variable(
-            "kernel_change", (), "relative change of the NTK, ‖K − K₀‖/‖K₀‖",
+            "kernel_change", (), "relative change of the NTK, ‖K − K₀‖/‖K₀‖", symbol="‖ΔK‖/‖K₀‖",
             undefined_when="the kernel is 0 at the start",
         ),
         Variable("imbalance", ("mode",), "conserved η_b a² − η_a b²", "invariant"),

@@ -117,9 +117,8 @@ def descent_gap(theory: AbstractTheory, t: object, step: float, only: Iterable[s
 
 
 def _exact_state(theory: AbstractTheory, times: Floats) -> State:
-    names = [v.name for v in theory.variables if v.role == "state"]
     with np.errstate(all="ignore"):
-        return theory.exact(theory.prepare(theory.layout), times, names)
+        return theory.exact_state(theory.prepare(theory.layout), times)
 
 
 def _step_size(step: float) -> float:

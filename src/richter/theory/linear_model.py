@@ -43,10 +43,10 @@ class LinearModel(AbstractTheory):
     loss_factor: ClassVar[float] = 1.0
     loss_says: ClassVar[str] = "½Σ(c − c*)² (NAM24: ½, mean over data)"
     variables = (
-        Variable("output", ("mode",), "coefficient of each eigenfunction", "state", "c"),
+        Variable("output", ("mode",), "coefficient of each eigenfunction", "function", "c"),
         Variable("loss", (), "½Σ(c − c*)²", "loss", "L"),
         Variable(
-            "alignment", (), "cosine between function and target", undefined_when="the function or the target is 0"
+            "alignment", (), "cosine between function and target", symbol="ζ", undefined_when="the function or the target is 0"
         ),
         Variable("kernel", ("mode",), "eigenvalue of the NTK, ηρ", symbol="K"),
         Variable(
@@ -54,7 +54,7 @@ class LinearModel(AbstractTheory):
             undefined_when="the kernel is 0",
         ),
         Variable(
-            "kernel_change", (), "relative change of the NTK: 0", undefined_when="the kernel is 0"
+            "kernel_change", (), "relative change of the NTK: 0", symbol="‖ΔK‖/‖K₀‖", undefined_when="the kernel is 0"
         ),
     )  # fmt: skip
 

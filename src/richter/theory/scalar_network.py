@@ -72,7 +72,7 @@ class ScalarNetwork(AbstractTheory):
         Variable("alignment", (), "cosine between a and b", symbol="ζ", undefined_when="a = 0 or b = 0"),
         Variable("kernel", (), "NTK averaged over x, E[x²](η_b‖a‖² + η_a‖b‖²)/Z²", symbol="K"),
         Variable(
-            "kernel_change", (), "relative change of the kernel, |K − K₀|/K₀",
+            "kernel_change", (), "relative change of the kernel, |K − K₀|/K₀", symbol="‖ΔK‖/‖K₀‖",
             undefined_when="the kernel is 0 at the start",
         ),
         Variable("imbalance", ("neuron",), "conserved η_b a² − η_a b²", "invariant"),
@@ -129,9 +129,7 @@ class ScalarNetwork(AbstractTheory):
         inner = lambda x, y: (x * y).sum(axis=0)
         a, b = state["a"], state["b"]
         kernel = lambda s: (
-            p.input_variance
-            / p.normalisation**2
-            * (p.eta_b * inner(s["a"], s["a"]) + p.eta_a * inner(s["b"], s["b"]))
+            p.input_variance / p.normalisation**2 * (p.eta_b * inner(s["a"], s["a"]) + p.eta_a * inner(s["b"], s["b"]))
         )
         output = inner(a, b) / p.normalisation
         pq = lambda s: combinations(s["b"], s["a"], p.eta_b, p.eta_a)

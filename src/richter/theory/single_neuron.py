@@ -68,9 +68,7 @@ class SingleNeuron(AbstractTheory):
     name: ClassVar[str] = "single-neuron"
     title: ClassVar[str] = "Single linear neuron"
     formula: ClassVar[str] = "q(t) = exp(Gt) q₀ / √(1 + ∫₀ᵗ‖exp(Gs) q₀‖² ds),  q = (√η_w a; √η_a w)"
-    valid: ClassVar[str] = (
-        "f(x) = a w·x, gradient flow on ½‖Xβ − y‖² (sum over data), whitened inputs XᵀX = I, β* ≠ 0"
-    )
+    valid: ClassVar[str] = "f(x) = a w·x, gradient flow on ½‖Xβ − y‖² (sum over data), whitened inputs XᵀX = I, β* ≠ 0"
     places = (KUN24["Sec. 3"], KUN24["App. A"])
     start_params: ClassVar[dict[str, str]] = {"a": "a0", "w": "w0"}
     loss_factor: ClassVar[float] = 1.0
@@ -90,7 +88,7 @@ class SingleNeuron(AbstractTheory):
             undefined_when="the kernel is 0 at the start or at t",
         ),
         Variable(
-            "kernel_change", (), "relative change of the NTK, ‖M − M₀‖/‖M₀‖",
+            "kernel_change", (), "relative change of the NTK, ‖M − M₀‖/‖M₀‖", symbol="‖ΔK‖/‖K₀‖",
             undefined_when="the kernel is 0 at the start",
         ),
         Variable("delta", (), "conserved imbalance η_w a² − η_a‖w‖²", "invariant", "δ"),

@@ -87,7 +87,7 @@ class WideScalar(AbstractTheory):
         ),
         Variable("kernel", (), "NTK at the data, K(x, x)", symbol="K"),
         Variable(
-            "kernel_change", (), "relative change of the kernel, |K − K₀|/K₀",
+            "kernel_change", (), "relative change of the kernel, |K − K₀|/K₀", symbol="‖ΔK‖/‖K₀‖",
             undefined_when="the kernel is 0 at the start",
         ),
         Variable("growth", (), "growth factor α: p² in units of p(0)²", symbol="α"),

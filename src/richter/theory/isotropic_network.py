@@ -1,0 +1,305 @@
+"""A two-layer linear network of any shape whose imbalance is isotropic."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+
+from richter.errors import OutsideTheoryError, ParameterError, message
+from richter.maths.riccati import RiccatiModes, riccati_modes, riccati_path
+from richter.params import Given, numbers, param
+from richter.refs import KUN24
+from richter.regime import DELAYED_BELOW, FIT_TIME, LAZY_BELOW, Evidence, Regime, by_movement, scalar_if_single
+from richter.schema import Variable
+from richter.theory.base import AbstractTheory
+from richter.theory.layout import Floats, Layout, State
+
+ISOTROPIC = 1e-9  # largest deviation of Δ from δI, relative to the squares it is made of
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    layout: Layout
+    modes: RiccatiModes
+    root_a: Floats  # √η_w (start, 1, 1, 1): turns A into Ã
+    root_w: Floats
+    delta: Floats
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class IsotropicNetwork(AbstractTheory):
+    r"""$f(x)=A^TWx$ with $\Delta=\eta_wAA^T-\eta_aWW^T=\delta I$, any numbers of inputs, neurons and outputs.
+
+    Whitened inputs, loss $\tfrac12\|\beta-\beta_*\|_F^2$, $\beta=W^TA$. The function and the layers' Gram matrices
+    follow a matrix Riccati flow. From another imbalance only `simulate` works, and `solve` says so.
+
+    >>> net = IsotropicNetwork.random(inputs=3, neurons=2, outputs=2, beta_star=np.ones((3, 2)), delta=0.5, rng=0)
+    >>> float(abs(net.limit().beta - 1).max()) < 1e-9
+    True
+    """
+
+    A0: Given = param("second layer at the start", symbol="A₀", dims=("neuron", "output"))
+    W0: Given = param("first layer at the start", symbol="W₀", dims=("neuron", "input"))
+    beta_star: Given = param("least-squares solution XᵀY", symbol="β*", dims=("input", "output"))
+    eta_a: Given = param("learning rate of A", symbol="η_a", default=1.0, low=0, advice="Use 0 to freeze it.")
+    eta_w: Given = param("learning rate of W", symbol="η_w", default=1.0, low=0, advice="Use 0 to freeze it.")
+
+    name: ClassVar[str] = "isotropic-network"
+    title: ClassVar[str] = "Isotropic wide network"
+    formula: ClassVar[str] = "RRᵀ(t) = exp(Gt) R₀ (I + R₀ᵀ ∫exp(2Gs)ds R₀)⁻¹ R₀ᵀ exp(Gt),  R = [√η_w Aᵀ; √η_a Wᵀ]"
+    valid: ClassVar[str] = (
+        "f(x) = AᵀWx, gradient flow on ½‖XW ᵀA − Y‖² (sum over data), whitened inputs, Δ = η_w AAᵀ − η_a WWᵀ = δI"
+    )
+    places = (KUN24["Sec. 4"], KUN24["App. B.1.3"])
+    start_params: ClassVar[dict[str, str]] = {"A": "A0", "W": "W0"}
+    loss_factor: ClassVar[float] = 1.0
+    loss_says: ClassVar[str] = "½‖β − β*‖² (KUN24: ½, sum over data)"
+    variables = (
+        Variable("beta", ("input", "output"), "function learned, WᵀA", "function", "β"),
+        Variable("gram_a", ("output", "output_2"), "Gram matrix of the second layer, AᵀA", "function", "AᵀA"),
+        Variable("gram_w", ("input", "input_2"), "Gram matrix of the first layer, WᵀW", "function", "WᵀW"),
+        Variable("loss", (), "½‖β − β*‖²", "loss", "L"),
+        Variable(
+            "alignment", (), "cosine between β and β*", symbol="ζ", undefined_when="β = 0 or β* = 0",
+        ),
+        Variable(
+            "kernel_distance", (), "distance of the NTK from its start, 1 − cosine", symbol="S(0, t)",
+            undefined_when="the kernel is 0 at the start or at t",
+        ),
+        Variable(
+            "kernel_change", (), "relative change of the NTK, ‖M − M₀‖/‖M₀‖", symbol="‖ΔK‖/‖K₀‖",
+            undefined_when="the kernel is 0 at the start",
+        ),
+        Variable(
+            "imbalance", ("neuron", "neuron_2"), "conserved Δ = η_w AAᵀ − η_a WWᵀ", "invariant", "Δ"
+        ),
+    )  # fmt: skip
+
+    def extra_sizes(self, sizes: dict[str, int]) -> dict[str, int]:
+        """The second indices of the Gram matrices."""
+        return {"input_2": sizes["input"], "output_2": sizes["output"], "neuron_2": sizes["neuron"]}
+
+    def prepare(self, p: Layout) -> _Prepared:
+        """The start in the eigenbasis of G; refuses an imbalance that is not isotropic."""
+        first = lambda x: np.moveaxis(x[..., 0], -1, 0)
+        A, W, target = first(p.A0), first(p.W0), first(p.beta_star)
+        eta_a, eta_w = p.eta_a.reshape(-1, 1, 1), p.eta_w.reshape(-1, 1, 1)
+        if (eta_a == 0).any() or (eta_w == 0).any():
+            raise OutsideTheoryError(
+                "A frozen layer (rate 0) makes IsotropicNetwork a linear regression in the other layer: use "
+                "simulate(), or LinearModel with the frozen layer's Gram matrix."
+            )
+        root_a, root_w = np.sqrt(eta_w), np.sqrt(eta_a)
+        left, right = root_a * A, root_w * W
+        imbalance = left @ np.swapaxes(left, -1, -2) - right @ np.swapaxes(right, -1, -2)
+        h = imbalance.shape[-1]
+        delta = np.trace(imbalance, axis1=-2, axis2=-1) / h
+        size = (left**2).sum(axis=(-2, -1)) + (right**2).sum(axis=(-2, -1))
+        off = np.abs(imbalance - delta[..., None, None] * np.eye(h)).max(axis=(-2, -1))
+        if (off > ISOTROPIC * size).any():
+            worst = float((off / np.where(size > 0, size, 1.0)).max())
+            raise OutsideTheoryError(
+                message(
+                    "Δ = η_w A₀A₀ᵀ − η_a W₀W₀ᵀ of IsotropicNetwork", "be δ times the identity",
+                    f"a relative deviation of {worst:.2g}",
+                    "Make such a start with from_singular_values(…) or random(…), or use simulate(t).",
+                )
+            )  # fmt: skip
+        modes = riccati_modes(left, right, root_a * root_w * target, delta)
+        return _Prepared(p, modes, root_a[:, None], root_w[:, None], delta)
+
+    def exact(self, prepared: _Prepared, t: Floats, only: Collection[str]) -> State:
+        """The Riccati solution, read through the layers of one representative."""
+        state = self.exact_state(prepared, t)
+        p = prepared.layout
+        made = {
+            **self.observables(p, state, self.initial(p)),
+            "imbalance": self.invariants(p, self.initial(p))["imbalance"],
+        }
+        return {name: made[name] for name in only}
+
+    def exact_state(self, prepared: _Prepared, t: Floats) -> State:
+        """Layers with the exact Gram matrices and function; the true ones differ by a rotation of the neurons."""
+        X = riccati_path(prepared.modes, t)
+        c = prepared.modes.outputs
+        A = np.swapaxes(X[..., :c, :], -1, -2) / prepared.root_a
+        W = np.swapaxes(X[..., c:, :], -1, -2) / prepared.root_w
+        inside = lambda x: np.moveaxis(x, (0, 1), (-2, -1))
+        return {"A": inside(A), "W": inside(W)}
+
+    def initial(self, p: Layout) -> State:
+        """(A₀, W₀)."""
+        return {"A": p.A0, "W": p.W0}
+
+    def flow(self, p: Layout, state: State) -> State:
+        """Gradient flow of both layers."""
+        A, W = state["A"], state["W"]
+        error = _product(W, A) - p.beta_star
+        return {
+            "A": -p.eta_a * np.einsum("hd...,dc...->hc...", W, error),
+            "W": -p.eta_w * np.einsum("hc...,dc...->hd...", A, error),
+        }
+
+    def rates(self, p: Layout) -> State:
+        """(η_a, η_w)."""
+        return {"A": p.eta_a, "W": p.eta_w}
+
+    def aim(self, p: Layout) -> Floats:
+        """β*."""
+        return p.beta_star
+
+    def observables(self, p: Layout, state: State, start: State) -> State:
+        """Every observable by its definition."""
+        A, W = state["A"], state["W"]
+        beta, gram_a, gram_w = _product(W, A), _product(A, A), _product(W, W)
+        error = beta - p.beta_star
+        inner = lambda x, y: (x * y).sum(axis=(0, 1))
+        kernel = (p.eta_w * gram_a, p.eta_a * gram_w)
+        first = (p.eta_w * _product(start["A"], start["A"]), p.eta_a * _product(start["W"], start["W"]))
+        moved = (kernel[0] - first[0], kernel[1] - first[1])
+        square = _kernel_inner(first, first)
+        along = _kernel_inner(moved, first) / square
+        across = (moved[0] - along * first[0], moved[1] - along * first[1])
+        size = np.sqrt(square * _kernel_inner(kernel, kernel))
+        return {
+            "beta": beta,
+            "gram_a": gram_a,
+            "gram_w": gram_w,
+            "loss": inner(error, error) / 2,
+            "alignment": inner(beta, p.beta_star) / np.sqrt(inner(beta, beta) * inner(p.beta_star, p.beta_star)),
+            "kernel_distance": square * _kernel_inner(across, across) / (size * (size + _kernel_inner(kernel, first))),
+            "kernel_change": np.sqrt(_kernel_inner(moved, moved) / square),
+        }
+
+    def invariants(self, p: Layout, state: State) -> State:
+        """Δ."""
+        A, W = state["A"], state["W"]
+        outer = lambda x: np.einsum("hi...,ki...->hk...", x, x)
+        return {"imbalance": p.eta_w * outer(A) - p.eta_a * outer(W)}
+
+    def regime(self) -> Regime:
+        """Lazy, rich or delayed-rich, from how far and when the kernel moves."""
+        prepared = self.prepare(self.layout)
+        modes, p = prepared.modes, prepared.layout
+        with np.errstate(all="ignore"):
+            rate = np.where(modes.values > 0, modes.values, np.inf).min(axis=-1)
+            slow = np.where(np.isfinite(rate), rate, 1.0).min()
+            first = (p.eta_w * _product(p.A0, p.A0), p.eta_a * _product(p.W0, p.W0))
+            top = sum(np.linalg.eigvalsh(np.moveaxis(k[..., 0], -1, 0))[..., -1] for k in first)
+            fit = FIT_TIME / np.maximum(top, 1e-300)
+            times = np.concatenate([[0.0], np.geomspace(1e-6, 1e4, 250) / slow, np.minimum(fit, 1e290), [np.inf]])
+            got = self.exact(prepared, times, ("kernel_change", "kernel_distance"))
+        starts = len(prepared.delta)
+        change = got["kernel_change"]
+        most, turned = np.fmax.reduce(change, axis=-1), np.fmax.reduce(got["kernel_distance"], axis=-1)
+        early = change[np.arange(starts), 251 + np.arange(starts) % fit.size]
+        share = np.where(most > 0, early / np.where(most > 0, most, 1.0), 1.0)
+        one = lambda x: scalar_if_single(np.broadcast_to(x, (starts,)), self.batch_shape)
+        return Regime(
+            one(by_movement(most, share)),
+            {
+                "kernel_change": Evidence(one(most), "largest ‖K − K₀‖/‖K₀‖ on the way", LAZY_BELOW),
+                "kernel_distance": Evidence(one(turned), "largest S(0, t), 1 − cosine, on the way"),
+                "early_share": Evidence(
+                    one(share), "share of that change while the start's kernel would fit", DELAYED_BELOW
+                ),
+                "delta": Evidence(one(prepared.delta), "conserved imbalance δ"),
+            },
+        )
+
+    @classmethod
+    def from_singular_values(
+        cls,
+        *,
+        beta_star: Given,
+        values: Given,
+        neurons: int,
+        delta: float = 0.0,
+        left: Given = None,
+        right: Given = None,
+        rotation: Given = None,
+        eta_a: float = 1.0,
+        eta_w: float = 1.0,
+    ) -> Self:
+        """A start with Δ = δI whose function has the given singular values (and, if given, singular vectors).
+
+        Args:
+            beta_star: the target (input, output).
+            values: singular values of β₀; at most min(inputs, outputs, neurons) of them, the rest is 0.
+            neurons: their number h; h ≤ outputs for δ > 0, h ≤ inputs for δ < 0.
+            delta: the imbalance.
+            left: orthogonal (input, input), left singular vectors of β₀; default: the target's.
+            right: orthogonal (output, output), right singular vectors of β₀; default: the target's.
+            rotation: orthogonal (neuron, neuron); default: the identity.
+            eta_a: learning rate of A.
+            eta_w: learning rate of W.
+
+        >>> net = IsotropicNetwork.from_singular_values(beta_star=np.eye(2), values=[0.1, 0.2], neurons=2, delta=1.0)
+        >>> np.linalg.svd(net.W0.T @ net.A0)[1].round(12).tolist()
+        [0.2, 0.1]
+        """
+        target = numbers("`beta_star`", beta_star)
+        if target.ndim != 2:
+            raise ParameterError(message("`beta_star`", "be (input, output)", f"shape {target.shape}"))
+        d, c = target.shape
+        s = numbers("`values`", values).ravel()
+        if delta > 0 and neurons > c:
+            raise ParameterError(message("`neurons`", f"be at most the {c} outputs for δ > 0 (Δ = δI)", neurons))
+        if delta < 0 and neurons > d:
+            raise ParameterError(message("`neurons`", f"be at most the {d} inputs for δ < 0 (Δ = δI)", neurons))
+        if neurons < 1 or s.size > min(d, c, neurons) or (s < 0).any():
+            must = f"be at most {min(d, c, max(neurons, 0))} numbers ≥ 0"
+            raise ParameterError(message("`values`", must, s))
+        U, _, V = np.linalg.svd(target)
+        U, V = (U if left is None else numbers("`left`", left)), (V.T if right is None else numbers("`right`", right))
+        O = np.eye(neurons) if rotation is None else numbers("`rotation`", rotation)
+        product = 2 * np.sqrt(eta_a * eta_w) * np.pad(s, (0, neurons - s.size))
+        kappa = np.hypot(delta, product)
+        big = (kappa + abs(delta)) / 2
+        small = product**2 / (4 * np.where(big > 0, big, 1.0))
+        a2, w2 = (big, small) if delta >= 0 else (small, big)
+        n_a, n_w = min(neurons, c), min(neurons, d)
+        A0 = O[:, :n_a] * np.sqrt(a2[:n_a] / eta_w) @ V[:, :n_a].T
+        W0 = O[:, :n_w] * np.sqrt(w2[:n_w] / eta_a) @ U[:, :n_w].T
+        return cls(A0=A0, W0=W0, beta_star=target, eta_a=eta_a, eta_w=eta_w)
+
+    @classmethod
+    def random(
+        cls,
+        *,
+        inputs: int,
+        neurons: int,
+        outputs: int,
+        beta_star: Given,
+        delta: float = 0.0,
+        scale: float = 1.0,
+        rng: np.random.Generator | int = 0,
+        eta_a: float = 1.0,
+        eta_w: float = 1.0,
+    ) -> Self:
+        """A start with Δ = δI in random directions, its singular values of size `scale`."""
+        generator = np.random.default_rng(rng)
+        target = np.broadcast_to(numbers("`beta_star`", beta_star), (inputs, outputs))
+        frame = lambda n: np.linalg.qr(generator.normal(size=(n, n)))[0]
+        values = scale * generator.uniform(0.2, 1.0, min(inputs, outputs, neurons))
+        return cls.from_singular_values(
+            beta_star=target, values=values, neurons=neurons, delta=delta, left=frame(inputs),
+            right=frame(outputs), rotation=frame(neurons), eta_a=eta_a, eta_w=eta_w,
+        )  # fmt: skip
+
+
+def _product(x: Floats, y: Floats) -> Floats:
+    """xᵀy over the neurons."""
+    return np.einsum("hi...,hj...->ij...", x, y)
+
+
+def _kernel_inner(x: tuple[Floats, Floats], y: tuple[Floats, Floats]) -> Floats:
+    r"""$\langle P\otimes I_d+I_c\otimes Q,\,P'\otimes I_d+I_c\otimes Q'\rangle$ without forming the kernels."""
+    (P, Q), (R, S) = x, y
+    c, d = len(P), len(Q)
+    trace = lambda m: np.einsum("ii...->...", m)
+    inner = lambda m, n: (m * n).sum(axis=(0, 1))
+    return d * inner(P, R) + c * inner(Q, S) + trace(P) * trace(S) + trace(Q) * trace(R)
