@@ -20,9 +20,8 @@ def interpolant(
     from richter.params import Param, check_names
     from richter.theory.interpolant import interpolant as solve
 
-    known = {
-        name: Param("", required=name not in ("eta_a", "eta_w")) for name in ("X", "y", "a0", "w0", "eta_a", "eta_w")
-    }
+    required = ("X", "y", "a0", "w0")
+    known = {name: Param("", required=name in required) for name in (*required, "eta_a", "eta_w")}
     given = read(params, "X")
     check_names("interpolant", known, given)
     ds = solve(**given)

@@ -48,9 +48,8 @@ def phase(
         for key in ("", *(str(row["scaling"]) for row in rows)):
             shown.add_column(key, justify="right", overflow="fold")
         for key in list(rows[0])[1:]:
-            shown.add_row(
-                key, *(f"{value + 0.0:g}" if isinstance(value := row[key], float) else str(value) for row in rows)
-            )
+            cells = [row[key] for row in rows]
+            shown.add_row(key, *(f"{c + 0.0:g}" if isinstance(c, float) else str(c) for c in cells))
         Console(highlight=False).print(shown)
         return
     regime = phases.phase(c_d, c_gamma, c_u, c_w, c_eta_u, c_eta_w, balanced_output)

@@ -57,10 +57,10 @@ def final_output_weight(
 def kkt_residual(
     null: Floats, beta: Floats, beta0: Floats, delta: Floats, same_sign: Floats, product: Floats
 ) -> Floats:
-    r"""Size of the part of $\nabla\Psi_\delta(\beta)-s\,\psi_\delta\hat\beta_0$ in the null space, relative to its terms.
+    r"""Size of $\nabla\Psi_\delta(\beta)-s\,\psi_\delta\hat\beta_0$ in the null space, relative to its terms.
 
-    $\nabla\Psi_\delta(\beta)=\sqrt{\kappa-\delta}\,\hat\beta$, $\psi_\delta=\sqrt{\kappa_0-\delta}$, $s=\mathrm{sgn}(a_0a_\infty)$;
-    β in units in which both rates are 1. Zero certifies Theorem 3.1.
+    $\nabla\Psi_\delta(\beta)=\sqrt{\kappa-\delta}\,\hat\beta$, $\psi_\delta=\sqrt{\kappa_0-\delta}$ and
+    $s=\mathrm{sgn}(a_0a_\infty)$; β in units in which both rates are 1. Zero certifies Theorem 3.1.
 
     Args:
         null: N (…, input, input).

@@ -36,7 +36,7 @@ def radial_potential(size: ArrayLike, delta: ArrayLike) -> Floats:
 
 @implements(KUN24["Eq. 66"], KUN24["Eq. 67"], role="witness")
 def radial_potential_printed(size: ArrayLike, delta: ArrayLike) -> Floats:
-    r"""$\Phi_\delta$ as printed, $\tfrac13(\kappa-2\delta)\sqrt{\kappa+\delta}+c_\delta$; loses all digits for δ ≫ ‖β‖."""
+    r"""$\Phi_\delta=\tfrac13(\kappa-2\delta)\sqrt{\kappa+\delta}+c_\delta$; loses all digits for δ ≫ ‖β‖."""
     x, d = np.asarray(size, dtype=float), np.asarray(delta, dtype=float)
     kappa = np.sqrt(d * d + 4 * x * x)
     constant = np.maximum(0, np.sign(d) * np.sqrt(2) * np.abs(d) ** 1.5 / 3)
@@ -65,9 +65,9 @@ def radial_curvature(size: ArrayLike, delta: ArrayLike) -> Floats:
     ),
 )
 def azulay_potential(size: ArrayLike, delta: ArrayLike) -> Floats:
-    r"""$q_\delta(x)=\frac1x\big(x^2-\tfrac\delta2(\tfrac\delta2+r)\big)\sqrt{r-\tfrac\delta2}$, $r=\sqrt{x^2+\delta^2/4}$ (δ ≥ 0).
+    r"""$q_\delta(x)=\frac1x\big(x^2-\tfrac\delta2(\tfrac\delta2+r)\big)\sqrt{r-\tfrac\delta2}$ for δ ≥ 0.
 
-    Theorem 2 of Azulay et al. in the paper's Appendix A.4.3; $\Phi_\delta=\tfrac{2\sqrt2}3q_\delta+c_\delta$ (Eq. 69).
+    With $r=\sqrt{x^2+\delta^2/4}$. Theorem 2 of Azulay et al. in the paper's Appendix A.4.3; $\Phi_\delta=\tfrac{2\sqrt2}3q_\delta+c_\delta$ (Eq. 69).
     """
     x, d = np.asarray(size, dtype=float), np.asarray(delta, dtype=float)
     r = np.sqrt(x * x + d * d / 4)
@@ -102,9 +102,9 @@ def hyperbolic_entropy(x: ArrayLike, delta: ArrayLike, eta_a: float = 1.0, eta_w
     ),
 )
 def deep_potential(beta: ArrayLike, beta0: ArrayLike, hidden_layers: int) -> Floats:
-    r"""$Q(\beta)=\frac{l+1}{l+2}\|\beta\|^{\frac{l+2}{l+1}}-\|\beta_0\|^{-\frac l{l+1}}\beta_0^T\beta$ for l + 1 weight layers.
+    r"""$Q(\beta)=\frac{l+1}{l+2}\|\beta\|^{\frac{l+2}{l+1}}-\|\beta_0\|^{-\frac l{l+1}}\beta_0^T\beta$.
 
-    What rich (balanced, small) deep linear networks minimise among interpolating solutions.
+    With l + 1 layers of weights: what rich (balanced, small) deep linear networks minimise among interpolating solutions.
     """
     b, b0, l = np.asarray(beta, dtype=float), np.asarray(beta0, dtype=float), hidden_layers
     size, start = np.linalg.norm(b, axis=-1), np.linalg.norm(b0, axis=-1)

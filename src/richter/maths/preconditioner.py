@@ -29,7 +29,7 @@ def kappa_and_halves(size: ArrayLike, delta: ArrayLike, product: ArrayLike = 1.0
 
 @implements(KUN24["Eq. 4"], KUN24["Eq. 39"], KUN24["Eq. 46"])
 def neuron_preconditioner(beta: ArrayLike, delta: ArrayLike, eta_a: ArrayLike = 1.0, eta_w: ArrayLike = 1.0) -> Floats:
-    r"""$M=\frac{\kappa+\delta}2I+\frac{\kappa-\delta}2\frac{\beta\beta^T}{\|\beta\|^2}$, shape (…, input, input); β ≠ 0.
+    r"""$M=\frac{\kappa+\delta}2I+\frac{\kappa-\delta}2\frac{\beta\beta^T}{\|\beta\|^2}$, (…, input, input); β ≠ 0.
 
     >>> neuron_preconditioner([0.0, 2.0], 3.0).tolist()
     [[4.0, 0.0], [0.0, 5.0]]
@@ -60,14 +60,14 @@ def neuron_preconditioner_inverse(beta: ArrayLike, delta: ArrayLike) -> Floats:
 
 @implements(KUN24["Eq. 49"])
 def inverse_coefficients(x: ArrayLike, delta: ArrayLike) -> tuple[Floats, Floats]:
-    r"""$f_\delta(x)=\frac2{s+\delta}$ and $h_\delta(x)=\frac4{s(s+\delta)^2}$, $s=\sqrt{\delta^2+4x}$, at $x=\|\beta\|^2$."""
+    r"""$f_\delta=\frac2{s+\delta}$, $h_\delta=\frac4{s(s+\delta)^2}$, $s=\sqrt{\delta^2+4x}$, at $x=\|\beta\|^2$."""
     kappa, plus, _ = kappa_and_halves(np.sqrt(np.asarray(x, dtype=float)), delta)
     return 2 / plus, 4 / (kappa * plus**2)
 
 
 @implements(KUN24["Eq. 57"], KUN24["Eq. 58"])
 def time_warp(x: ArrayLike, delta: ArrayLike) -> Floats:
-    r"""$g_\delta(x)=\sqrt{\sqrt{\delta^2+4x}+\delta}$: $g_\delta(\|\beta\|^2)M^{-1}$ is a Hessian map, $M^{-1}$ is none."""
+    r"""$g_\delta(x)=\sqrt{\sqrt{\delta^2+4x}+\delta}$, with which $g_\delta(\|\beta\|^2)M^{-1}$ is a Hessian map."""
     _, plus, _ = kappa_and_halves(np.sqrt(np.asarray(x, dtype=float)), delta)
     return np.sqrt(plus)
 

@@ -46,7 +46,8 @@ class LinearModel(AbstractTheory):
         Variable("output", ("mode",), "coefficient of each eigenfunction", "function", "c"),
         Variable("loss", (), "½Σ(c − c*)²", "loss", "L"),
         Variable(
-            "alignment", (), "cosine between function and target", symbol="ζ", undefined_when="the function or the target is 0"
+            "alignment", (), "cosine between function and target", symbol="ζ",
+            undefined_when="the function or the target is 0",
         ),
         Variable("kernel", ("mode",), "eigenvalue of the NTK, ηρ", symbol="K"),
         Variable(
