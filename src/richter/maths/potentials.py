@@ -67,7 +67,9 @@ def radial_curvature(size: ArrayLike, delta: ArrayLike) -> Floats:
 def azulay_potential(size: ArrayLike, delta: ArrayLike) -> Floats:
     r"""$q_\delta(x)=\frac1x\big(x^2-\tfrac\delta2(\tfrac\delta2+r)\big)\sqrt{r-\tfrac\delta2}$ for δ ≥ 0.
 
-    With $r=\sqrt{x^2+\delta^2/4}$. Theorem 2 of Azulay et al. in the paper's Appendix A.4.3; $\Phi_\delta=\tfrac{2\sqrt2}3q_\delta+c_\delta$ (Eq. 69).
+    With $r=\sqrt{x^2+\delta^2/4}$.
+
+    Theorem 2 of Azulay et al. in the paper's Appendix A.4.3; $\Phi_\delta=\tfrac{2\sqrt2}3q_\delta+c_\delta$ (Eq. 69).
     """
     x, d = np.asarray(size, dtype=float), np.asarray(delta, dtype=float)
     r = np.sqrt(x * x + d * d / 4)
@@ -104,7 +106,8 @@ def hyperbolic_entropy(x: ArrayLike, delta: ArrayLike, eta_a: float = 1.0, eta_w
 def deep_potential(beta: ArrayLike, beta0: ArrayLike, hidden_layers: int) -> Floats:
     r"""$Q(\beta)=\frac{l+1}{l+2}\|\beta\|^{\frac{l+2}{l+1}}-\|\beta_0\|^{-\frac l{l+1}}\beta_0^T\beta$.
 
-    With l + 1 layers of weights: what rich (balanced, small) deep linear networks minimise among interpolating solutions.
+    With l + 1 layers of weights:
+    what rich (balanced, small) deep linear networks minimise among interpolating solutions.
     """
     b, b0, l = np.asarray(beta, dtype=float), np.asarray(beta0, dtype=float), hidden_layers
     size, start = np.linalg.norm(b, axis=-1), np.linalg.norm(b0, axis=-1)

@@ -119,6 +119,17 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("exponential of the opposite sign of the start", "maths/linear.py",
            "left * (start - c)", "left * (start + c)"),
     Mutant("relaxes without η", "maths/linear.py", "rate = eta * eigenvalues", "rate = eigenvalues"),
+    # The isotropic wide network.
+    Mutant("δ instead of δ/2", "maths/riccati.py", "half = delta[..., None, None] / 2", "half = delta[..., None, None]"),
+    Mutant("growing directions shrink", "maths/riccati.py", "np.where(lam > 0, x, 0.0)) / 2", "np.where(lam > 0, -x, 0.0)) / 2"),
+    Mutant("the identity left out of the basis", "maths/riccati.py",
+           "np.broadcast_to(np.eye(h), (count, h, h))", "np.broadcast_to(1e-9 * np.eye(h), (count, h, h))"),
+    Mutant("all directions equal at t = ∞", "maths/riccati.py", "ENDLESS * modes.ranks[..., None, :]", "ENDLESS"),
+    Mutant("rates swapped in the rescaling", "theory/isotropic_network.py",
+           "root_a, root_w = np.sqrt(eta_w), np.sqrt(eta_a)", "root_a, root_w = np.sqrt(eta_a), np.sqrt(eta_w)"),
+    Mutant("loss without ½", "theory/isotropic_network.py", '"loss": inner(error, error) / 2', '"loss": inner(error, error)'),
+    Mutant("flow of W with the other layer's rate", "theory/isotropic_network.py",
+           '"W": -p.eta_w * np.einsum', '"W": -p.eta_a * np.einsum'),
     # The contract.
     Mutant("times are sorted behind the user's back", "theory/base.py",
            "times = check_times(t)\n        variables = self.select(only)\n        starts", "times = np.sort(check_times(t))\n        variables = self.select(only)\n        starts"),
