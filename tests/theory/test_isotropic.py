@@ -135,7 +135,7 @@ def test_the_kernels_movement_is_that_of_the_full_matrices() -> None:
     assert net.solve([0.02]).kernel_change.item() == pytest.approx(change, rel=1e-8)
 
 
-@pytest.mark.place(KUN24["Sec. 4"])
+@pytest.mark.place(KUN24["Theorem 4.1"])
 @pytest.mark.parametrize(
     ("shape", "labels"),
     [

@@ -55,8 +55,10 @@ def basin_margin(a0: Array, w0: Array, beta_star: Array, eta_a: Array = 1.0, eta
     >>> basin_margin(1.0, np.array([-3.0, 0.0]), np.array([1.0, 0.0])) < 0
     np.True_
     """
-    m = neuron_modes(a0, w0, beta_star, eta_a, eta_w)
-    return m.root_w / m.root_a * (m.target_norm * m.along + m.fast * m.a0)
+    xp, (a0, w0, beta_star, eta_a, eta_w) = alike(a0, w0, beta_star, eta_a, eta_w)
+    h, square = neuron_delta(a0, w0, eta_a, eta_w) / 2, eta_a * eta_w * xp.sum(beta_star * beta_star, axis=0)
+    fast, _ = plus_and_minus(xp, xp.hypot(h, xp.sqrt(square)), h, square)
+    return eta_a * xp.sum(w0 * beta_star, axis=0) + a0 * fast
 
 
 @dataclass(frozen=True)
