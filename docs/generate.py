@@ -48,8 +48,8 @@ def cell(text: str) -> str:
 
 
 def prose(text: str) -> str:
-    """Text in which E[x²](a − b) is not a link."""
-    return text.replace("](", "]\\(")
+    """Text in which E[x²](a − b) is not a link and β* starts no emphasis."""
+    return text.replace("](", "]\\(").replace("*", "\\*")
 
 
 def errata() -> str:

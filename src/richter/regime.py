@@ -30,7 +30,11 @@ LABELS = {
     "alignment": "the cosine between the layers, in the data's direction, rises to the end",
     "disalignment": "that cosine falls to the end",
     "rescaling": f"that cosine changes by less than {ALIGNMENT_CHANGES:g}: only lengths change",
-    "frozen": "nothing moves",
+    "kernel": "scaling limits: the learning time is of order 1, its kernel part dominates (0 = K > F), and P/Q → 1",
+    "feature-learning": "scaling limits: the learning time is of order 1, max(F, K) = 0, and it is no kernel limit",
+    "unstable": "scaling limits: the learning time vanishes, max(F, K) > 0",
+    "frozen": "nothing moves; scaling limits: the learning time diverges, max(F, K) < 0",
+    "undefined": "the kernel is 0 at the start and for ever",
 }
 
 Value: TypeAlias = Any  # a number or a word; for a batch, an array of them

@@ -3,7 +3,7 @@ r"""Modes that learn alone: sigmoids of the diagonal network, exponentials of th
 from __future__ import annotations
 
 from richter.maths.arrays import Array, alike
-from richter.refs import NAM24, implements
+from richter.refs import KUN24, NAM24, implements
 
 
 @implements(NAM24["Eq. 3.6"], NAM24["Eq. A.16"])
@@ -65,3 +65,36 @@ def stage_overlap(start: Array, target: Array, variance: Array, next_variance: A
     xp, (start, target, variance, next_variance) = alike(start, target, variance, next_variance)
     ratio = (variance - next_variance) / (variance + next_variance)
     return 1 / (1 + (target / start - 1) ** ratio)
+
+
+@implements(
+    KUN24["Eq. 104"],
+    KUN24["App. B.6"].misprint(
+        printed="β = UΛV^T, constraint XUΛV^T = Y, X^Tβ(∞) = Y",
+        right="β = VΛU^T, XVΛU^T = Y, Xβ(∞) = Y",
+        how="DOP853",
+    ),
+)
+def aligned_flow(u: Array, delta: Array, spectrum: Array = 1.0, eta_a: Array = 1.0, eta_w: Array = 1.0) -> Array:
+    r"""The speed K of an aligned mode of two layers, $\dot u=-K(u-s)$: $K=D\sqrt{4\eta_a\eta_wu^2+\delta^2}$.
+
+    >>> import numpy as np
+    >>> float(aligned_flow(np.array(2.0), 3.0))
+    5.0
+    """
+    xp, (u, delta, spectrum, eta_a, eta_w) = alike(u, delta, spectrum, eta_a, eta_w)
+    return spectrum * xp.sqrt(4 * eta_a * eta_w * u * u + delta * delta)
+
+
+@implements(
+    NAM24["Eq. 3.15"].misprint(
+        printed="α_i := u_i^T W₁W₂ v_i, next to α_i² in the formula",
+        right="α_i² := u_i^T W₁W₂ v_i",
+        how="algebra",
+    ),
+    NAM24["Eq. A.39"],
+    role="witness",
+)
+def greedy_mode(t: Array, start: Array, strength: Array) -> Array:
+    r"""$\alpha_i^2/\rho_i=[1+(\rho_i/\alpha_i^2(0)-1)e^{-2\rho_it}]^{-1}$: balanced, two layers, whitened."""
+    return logistic_mode(t, start, strength)

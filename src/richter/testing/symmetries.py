@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from richter.theory.aligned_network import AlignedNetwork
 from richter.theory.base import AbstractTheory
 from richter.theory.diagonal_network import DiagonalNetwork
 from richter.theory.scalar_network import ScalarNetwork
@@ -39,6 +40,8 @@ class Symmetry:
 def symmetries_of(theory: AbstractTheory, seed: int = 0) -> list[Symmetry]:
     """All declared symmetries of a theory."""
     rates = {name: 2.5 * value for name, value in theory.params.items() if name.startswith("eta")}
+    if isinstance(theory, AlignedNetwork):  # δ is measured in units of the rates
+        rates["delta"] = 2.5 * theory.params["delta"]
     made = [Symmetry("a faster clock", theory.with_(**rates), clock=1 / 2.5)]
     rng = np.random.default_rng(seed)
     flip = lambda x: -x

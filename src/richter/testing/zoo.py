@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from richter.params import Given
+from richter.theory.aligned_network import AlignedNetwork
 from richter.theory.base import AbstractTheory
 from richter.theory.diagonal_network import DiagonalNetwork
 from richter.theory.isotropic_network import IsotropicNetwork
@@ -49,6 +50,7 @@ def members() -> list[Member]:
     wide = _maker(WideScalar, x=[0.5, -1.0, 0.3], y=1.2)
     scalar = _maker(ScalarNetwork, target=1.3)
     diagonal = _maker(DiagonalNetwork, target=[1.0, -0.7, 2.0])
+    aligned = _maker(AlignedNetwork, strengths=[1.5, -0.7, 0.4])
     linear = _maker(LinearModel, coefficients=[1.0, -0.5, 0.3])
 
     def isotropic(d: int, h: int, c: int, delta: float, **more: Given) -> Callable[[], AbstractTheory]:
@@ -121,6 +123,17 @@ def members() -> list[Member]:
         Member("isotropic-nearly-balanced", isotropic(3, 2, 2, 1e-9)),
         Member("isotropic-tiny", isotropic(3, 2, 2, 0.0, scale=1e-6), (0.0, 0.5, 2.0, 8.0, 20.0)),
         Member("isotropic-one-neuron", isotropic(3, 1, 1, -0.4)),
+        Member("aligned-balanced", aligned(initial=[0.1, -0.2, 0.05])),
+        Member(
+            "aligned-unbalanced",
+            aligned(initial=[0.1, 0.2, -0.3], delta=[1.2, -0.4, 0.1], input_spectrum=[1, 0.5, 2]),
+        ),
+        Member("aligned-rates", aligned(initial=[0.1, 0.2, 0.9], delta=0.3, eta_a=0.3, eta_w=2.0)),
+        Member("aligned-frozen", aligned(initial=[0.1, 0.2, 0.9], delta=0.3, eta_a=0.0)),
+        Member("aligned-deep", aligned(initial=[0.1, -0.2, 0.9], depth=3, eta_a=0.7, eta_w=0.7)),
+        Member("aligned-deeper", aligned(initial=[0.3, -0.9, 0.2], depth=5, input_spectrum=[1.0, 0.5, 2.0])),
+        Member("aligned-deep-opposed", aligned(initial=[-0.3, 0.9, 0.2], depth=4, strengths=[1.0, -2.0, 0.0])),
+        Member("aligned-batch", aligned(initial=[[0.1, 0.2, 0.3], [1.0, -0.1, 0.1]], delta=0.5)),
         Member("linear", linear(eigenvalues=[2.0, 0.5, 0.1])),
         Member("linear-null", linear(eigenvalues=[2.0, 0.0, 0.1], eta=0.3, initial_output=[0.2, 0.4, -1.0])),
         Member("linear-frozen", linear(eigenvalues=[2.0, 0.5, 0.1], eta=0.0, initial_output=0.3)),

@@ -1,5 +1,6 @@
 """Exactly solved settings; each file is one."""
 
+from richter.theory.aligned_network import AlignedNetwork as AlignedNetwork
 from richter.theory.diagonal_network import DiagonalNetwork as DiagonalNetwork
 from richter.theory.isotropic_network import IsotropicNetwork as IsotropicNetwork
 from richter.theory.linear_model import LinearModel as LinearModel

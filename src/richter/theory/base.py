@@ -1,7 +1,7 @@
 """The contract of every exactly solved setting.
 
 A theory is a task, a network, a start and learning rates. A subclass writes the physics on plain arrays
-(`prepare`, `exact`, `initial`, `flow`, `observables`, `invariants`); the base class lays out the parameters,
+(`prepare`, `exact`, `begin`, `flow`, `observables`, `invariants`); the base class lays out the parameters,
 works in cache-sized blocks and labels the result.
 
 Inside these methods arrays have their own dimensions first, then one axis for all starts, then one for times.
@@ -62,7 +62,7 @@ class AbstractTheory(abc.ABC):
         """The closed form of the variables `only` at times `t`, ∞ included."""
 
     @abc.abstractmethod
-    def initial(self, p: Layout) -> State:
+    def begin(self, p: Layout) -> State:
         """The state at t = 0."""
 
     @abc.abstractmethod
@@ -78,7 +78,7 @@ class AbstractTheory(abc.ABC):
         """What gradient flow conserves, read off a state."""
 
     @abc.abstractmethod
-    def rates(self, p: Layout) -> State:
+    def rates(self, p: Layout, state: State) -> State:
         """What multiplies minus the loss's gradient in each state variable's flow."""
 
     @abc.abstractmethod
@@ -164,6 +164,11 @@ class AbstractTheory(abc.ABC):
             made[name] = np.ascontiguousarray(np.moveaxis(flat, 0, -1))[..., None]
         return made
 
+    def by_start(self, value: Floats) -> Floats:
+        """An array (*own dimensions, starts or 1, 1) as (*batch, *own dimensions)."""
+        full = np.broadcast_to(value[..., 0], (*value.shape[:-2], max(1, math.prod(self.batch_shape))))
+        return np.moveaxis(full, -1, 0).reshape((*self.batch_shape, *value.shape[:-2]))
+
     def with_(self, **changes: Any) -> Self:
         """The same theory with some parameters changed."""
         now: dict[str, Any] = {**self.params, "batch": self.batch}
@@ -222,7 +227,7 @@ class AbstractTheory(abc.ABC):
             raise ParameterError(message("the times of simulate()", "be finite", "inf", "Use limit() for t = ∞."))
         variables = self.select(only)
         order = np.argsort(times, kind="stable")
-        p, packing = self.layout, Packing(self.initial(self.layout), math.prod(self.batch_shape))
+        p, packing = self.layout, Packing(self.begin(self.layout), math.prod(self.batch_shape))
         states = integrate(
             lambda flat: packing.pack(self.flow(p, packing.unpack(flat))),
             packing.pack(packing.start),
@@ -247,7 +252,7 @@ class AbstractTheory(abc.ABC):
         with np.errstate(all="ignore"):
             every = {
                 **state,
-                **self.observables(self.layout, state, self.initial(self.layout)),
+                **self.observables(self.layout, state, self.begin(self.layout)),
                 **self.invariants(self.layout, state),
             }
         starts, sizes = math.prod(self.batch_shape), self.sizes

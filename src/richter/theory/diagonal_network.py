@@ -13,6 +13,7 @@ from richter.errors import ParameterError, message
 from richter.maths.growth import time_to_output
 from richter.maths.logistic import diagonal_flow
 from richter.maths.pair import LayerPair, layer_pair, solve_pair
+from richter.maths.spectrum import length, turn
 from richter.maths.wide_law import conserved_product
 from richter.params import Given, param
 from richter.refs import NAM24
@@ -106,15 +107,15 @@ class DiagonalNetwork(AbstractTheory):
             "growth": lambda: got["growth"],
             "alignment": lambda: _cosine(got["meeting"], p.target, p.input_variance),
             "kernel": lambda: p.input_variance * got["kernel"],
-            "kernel_change": lambda: _length(p.input_variance * got["kernel_gain"]) / _length(k0()),
-            "kernel_distance": lambda: _turned(
+            "kernel_change": lambda: length(p.input_variance * got["kernel_gain"]) / length(k0()),
+            "kernel_distance": lambda: turn(
                 k0(), p.input_variance * got["kernel"], p.input_variance * got["kernel_gain"]
             ),
             "imbalance": lambda: conserved_product(p.b0, p.a0, p.eta_b, p.eta_a),
         }
         return {name: make[name]() for name in only}
 
-    def initial(self, p: Layout) -> State:
+    def begin(self, p: Layout) -> State:
         """(a₀, b₀)."""
         return {"a": p.a0, "b": p.b0}
 
@@ -123,7 +124,7 @@ class DiagonalNetwork(AbstractTheory):
         da, db = diagonal_flow(state["a"], state["b"], p.target, p.input_variance)
         return {"a": p.eta_a * da, "b": p.eta_b * db}
 
-    def rates(self, p: Layout) -> State:
+    def rates(self, p: Layout, state: State) -> State:
         """(η_a, η_b)."""
         return {"a": p.eta_a, "b": p.eta_b}
 
@@ -144,8 +145,8 @@ class DiagonalNetwork(AbstractTheory):
             "growth": growth_of_path(pq(state), pq(start), p.eta_b, p.eta_a),
             "alignment": meets(a * b, p.target) / np.sqrt(meets(a * b, a * b) * meets(p.target, p.target)),
             "kernel": now,
-            "kernel_distance": 1 - (now * first).sum(axis=0) / (_length(now) * _length(first)),
-            "kernel_change": _length(now - first) / _length(first),
+            "kernel_distance": 1 - (now * first).sum(axis=0) / (length(now) * length(first)),
+            "kernel_change": length(now - first) / length(first),
         }
 
     def invariants(self, p: Layout, state: State) -> State:
@@ -189,7 +190,7 @@ class DiagonalNetwork(AbstractTheory):
                 below = share(0, middle) + share(1, middle) < 1
                 low, high = np.where(below, middle, low), np.where(below, high, middle)
             overlap = np.where(np.isfinite(high), share(1, (low + high) / 2), np.nan)
-        return self._per_mode(overlap)
+        return self.by_start(overlap)
 
     def _reach(self, share: float) -> Floats:
         """When each mode reaches `share` of its target."""
@@ -205,15 +206,11 @@ class DiagonalNetwork(AbstractTheory):
                 slow = np.where(speed > 0, -np.log(left) / np.where(speed > 0, speed, 1.0), np.inf)
                 time = np.where(pair.frozen, slow, time)
             time = np.where(p.target == 0, np.nan, np.where(there, 0.0, time))
-        return self._per_mode(time)
+        return self.by_start(time)
 
     def _spread(self) -> Layout:
         shape = (self.sizes["mode"], max(1, math.prod(self.batch_shape)), 1)
         return Layout({name: np.broadcast_to(x, shape) for name, x in self.layout.items()})
-
-    def _per_mode(self, value: Floats) -> Floats:
-        full = np.broadcast_to(value[..., 0], (len(value), max(1, math.prod(self.batch_shape))))
-        return np.moveaxis(full, 0, -1).reshape(*self.batch_shape, len(value))
 
     def _to_rows(self, value: Floats) -> Floats:
         return np.moveaxis(value.reshape(-1, value.shape[-1]), -1, 0)[..., None]
@@ -277,18 +274,3 @@ def _cosine(output: Floats, target: Floats, weight: Floats) -> Floats:
     inner = lambda x, y: (weight * x * y).sum(axis=0)
     unit = output / np.abs(output).max(axis=0)  # squares of small outputs underflow
     return inner(unit, target) / np.sqrt(inner(unit, unit) * inner(target, target))
-
-
-def _length(kernel: Floats) -> Floats:
-    return np.sqrt((kernel * kernel).sum(axis=0))
-
-
-def _turned(k0: Floats, now: Floats, gain: Floats) -> Floats:
-    r"""1 − cos(K₀, K) from the part of K − K₀ across K₀, or of K if that is smaller, so that no digits are lost."""
-    inner = lambda x, y: (x * y).sum(axis=0)
-    peak = now.max(axis=0)
-    now, gain, unit = now / peak, gain / peak, k0 / _length(k0)
-    part = np.where(inner(gain, gain) < inner(now, now), gain, now)
-    across = part - unit * inner(part, unit)
-    length = _length(now)
-    return inner(across, across) / (length * (length + inner(now, unit)))

@@ -35,7 +35,7 @@ def descend(theory: AbstractTheory, step: float, steps: Iterable[int]) -> xr.Dat
     moments = np.asarray(list(steps))
     if moments.size == 0 or moments.dtype.kind not in "iu" or (np.diff(moments) < 0).any() or moments[0] < 0:
         raise ParameterError(message("the steps", "be increasing whole numbers ≥ 0", moments))
-    packing = Packing(theory.initial(theory.layout), max(1, int(np.prod(theory.batch_shape))))
+    packing = Packing(theory.begin(theory.layout), max(1, int(np.prod(theory.batch_shape))))
     now = packing.pack(packing.start)
     path = np.empty((now.size, moments.size))
     done = 0
@@ -95,7 +95,7 @@ def descent_gap(theory: AbstractTheory, t: object, step: float, only: Iterable[s
     if not np.isfinite(times).all():
         raise ParameterError(message("the times of descent_gap()", "be finite", "inf"))
     layout = theory.layout
-    packing = Packing(theory.initial(layout), max(1, int(np.prod(theory.batch_shape))))
+    packing = Packing(theory.begin(layout), max(1, int(np.prod(theory.batch_shape))))
     start = packing.pack(packing.start)
     flow = lambda flat: packing.pack(theory.flow(layout, packing.unpack(flat)))
 

@@ -116,8 +116,8 @@ class IsotropicNetwork(AbstractTheory):
         state = self.exact_state(prepared, t)
         p = prepared.layout
         made = {
-            **self.observables(p, state, self.initial(p)),
-            "imbalance": self.invariants(p, self.initial(p))["imbalance"],
+            **self.observables(p, state, self.begin(p)),
+            "imbalance": self.invariants(p, self.begin(p))["imbalance"],
         }
         return {name: made[name] for name in only}
 
@@ -130,7 +130,7 @@ class IsotropicNetwork(AbstractTheory):
         inside = lambda x: np.moveaxis(x, (0, 1), (-2, -1))
         return {"A": inside(A), "W": inside(W)}
 
-    def initial(self, p: Layout) -> State:
+    def begin(self, p: Layout) -> State:
         """(A₀, W₀)."""
         return {"A": p.A0, "W": p.W0}
 
@@ -143,7 +143,7 @@ class IsotropicNetwork(AbstractTheory):
             "W": -p.eta_w * np.einsum("hc...,dc...->hd...", A, error),
         }
 
-    def rates(self, p: Layout) -> State:
+    def rates(self, p: Layout, state: State) -> State:
         """(η_a, η_w)."""
         return {"A": p.eta_a, "W": p.eta_w}
 

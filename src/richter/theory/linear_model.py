@@ -70,7 +70,7 @@ class LinearModel(AbstractTheory):
         out = {"output": output, "loss": (residual**2).sum(axis=0) / 2, **_read(p, output)}
         return {name: out[name] for name in only}
 
-    def initial(self, p: Layout) -> State:
+    def begin(self, p: Layout) -> State:
         """c(0)."""
         return {"output": p.initial_output}
 
@@ -78,7 +78,7 @@ class LinearModel(AbstractTheory):
         """Eq. 1.25."""
         return {"output": -p.eta * p.eigenvalues * (state["output"] - p.coefficients)}
 
-    def rates(self, p: Layout) -> State:
+    def rates(self, p: Layout, state: State) -> State:
         """ηρ: the weights' rate η times the squared size of each feature."""
         return {"output": p.eta * p.eigenvalues}
 

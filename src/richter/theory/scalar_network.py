@@ -106,7 +106,7 @@ class ScalarNetwork(AbstractTheory):
         }
         return {name: make[name]() if name in make else got[name] for name in only}
 
-    def initial(self, p: Layout) -> State:
+    def begin(self, p: Layout) -> State:
         """(a₀, b₀)."""
         return {"a": p.a0, "b": p.b0}
 
@@ -116,7 +116,7 @@ class ScalarNetwork(AbstractTheory):
         force = p.input_variance / p.normalisation * ((a * b).sum(axis=0) / p.normalisation - p.target)
         return {"a": -p.eta_a * force * b, "b": -p.eta_b * force * a}
 
-    def rates(self, p: Layout) -> State:
+    def rates(self, p: Layout, state: State) -> State:
         """(η_a, η_b)."""
         return {"a": p.eta_a, "b": p.eta_b}
 

@@ -130,7 +130,7 @@ class SingleNeuron(AbstractTheory):
             out["delta"] = prepared.delta
         return out
 
-    def initial(self, p: Layout) -> State:
+    def begin(self, p: Layout) -> State:
         """(a₀, w₀)."""
         return {"a": p.a0, "w": p.w0}
 
@@ -139,7 +139,7 @@ class SingleNeuron(AbstractTheory):
         da, dw = neuron_flow(state["a"], state["w"], p.beta_star, p.eta_a, p.eta_w)
         return {"a": da, "w": dw}
 
-    def rates(self, p: Layout) -> State:
+    def rates(self, p: Layout, state: State) -> State:
         """(η_a, η_w)."""
         return {"a": p.eta_a, "w": p.eta_w}
 

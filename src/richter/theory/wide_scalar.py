@@ -133,7 +133,7 @@ class WideScalar(AbstractTheory):
             out["imbalance"] = conserved_product(pair.u0, pair.v0, p.eta_u, p.eta_w)
         return out
 
-    def initial(self, p: Layout) -> State:
+    def begin(self, p: Layout) -> State:
         """(u₀, w₀)."""
         return {"u": p.u0, "w": p.w0}
 
@@ -142,7 +142,7 @@ class WideScalar(AbstractTheory):
         du, dw = wide_flow(state["u"], state["w"], p.x, p.y, p.gamma, p.eta_u, p.eta_w)
         return {"u": du, "w": dw}
 
-    def rates(self, p: Layout) -> State:
+    def rates(self, p: Layout, state: State) -> State:
         """(η_u, η_w)."""
         return {"u": p.eta_u, "w": p.eta_w}
 
