@@ -19,7 +19,10 @@ GOOD: dict[str, Any] = {"a0": 1.0, "w0": [1.0, 0.0], "beta_star": [0.0, 1.0]}
     [
         ({"a0": float("nan")}, "`a0` of SingleNeuron must be finite. Got nan."),
         ({"a0": float("inf")}, "`a0` of SingleNeuron must be finite. Got inf."),
-        ({"a0": 1e200}, "`a0` of SingleNeuron must be at most 1e+100 in magnitude. Got 1e+200. Rescale the problem."),
+        ({"a0": 1e200}, "`a0` of SingleNeuron must be at most 1e+30 in magnitude. Got 1e+200. Rescale the problem."),
+        ({"w0": [1e-40, 0.0]}, "`w0` of SingleNeuron must be 0 or at least 1e-30 in magnitude. Got 1e-40. Rescale"),
+        ({"batch": 3}, "`batch` must be a name or a tuple of names. Got 3."),
+        ({"a0": [1.0, 2.0], "batch": ("t",)}, "`batch` must be different names, none of them t. Got ('t',)."),
         ({"a0": "one"}, "`a0` of SingleNeuron must be a number or a rectangular array of numbers. Got 'one'."),
         ({"a0": True}, "`a0` of SingleNeuron must be a number or a rectangular array of numbers. Got True."),
         ({"a0": None}, "`a0` of SingleNeuron must be a number or a rectangular array of numbers. Got None."),
@@ -65,7 +68,7 @@ def test_a_wrong_parameter_is_one_clear_line(change: dict[str, Any], text: str) 
         (lambda: SingleNeuron.random(beta_star=[1.0], draws=0), "`draws` must be a whole number ≥ 1. Got 0."),
         (lambda: SingleNeuron.random(beta_star=[1.0], sigma_a=-1.0), "a standard deviation must be finite and ≥ 0"),
         (lambda: SingleNeuron(a0=0.0, w0=[1.0, 1e-150], beta_star=[0.0, 1.0]).solve(1.0), "separatrix"),
-        (lambda: WideScalar(u0=[1e-150], w0=[[1e-150]], x=[1.0], y=1.0).solve(1.0), "saddle's axis"),
+        (lambda: WideScalar(u0=[1e-150, 1.0], w0=[[1e-150], [-1.0]], x=[1.0], y=1.0).solve(1.0), "saddle's axis"),
     ],
 )
 def test_each_theory_refuses_what_it_cannot_solve(make: Any, text: str) -> None:
@@ -109,8 +112,8 @@ def test_scalars_spread_over_their_own_dimension() -> None:
 
 
 def test_batches_broadcast_and_are_named() -> None:
-    theory = SingleNeuron(a0=np.ones((3, 1)), w0=np.ones((2, 2)), beta_star=[1.0, 2.0], batch=("delta", "draw"))
-    assert theory.solve([0.0]).w.dims == ("delta", "draw", "t", "input")
+    theory = SingleNeuron(a0=np.ones((3, 1)), w0=np.ones((2, 2)), beta_star=[1.0, 2.0], batch=("imbalance", "draw"))
+    assert theory.solve([0.0]).w.dims == ("imbalance", "draw", "t", "input")
     assert theory.solve([0.0]).w.shape == (3, 2, 1, 2)
     plain = SingleNeuron(a0=np.ones(3), w0=[1.0], beta_star=[1.0])
     assert plain.solve([0.0]).a.dims == ("start", "t")

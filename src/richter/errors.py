@@ -63,6 +63,7 @@ def nearest(name: str, known: list[str]) -> str:
     """A "did you mean" clause for a name that is not known."""
     import difflib
 
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    spelled = {word.lower(): word for word in known}
+    close = [spelled[word] for word in difflib.get_close_matches(name.lower(), spelled, n=1, cutoff=0.5)]
     hint = f"Did you mean {close[0]}? " if close else ""
     return f"{hint}Known: {', '.join(sorted(known))}."

@@ -19,7 +19,8 @@ from richter.errors import ParameterError, UnknownNameError, message, nearest, s
 
 Floats = NDArray[np.float64]
 Given: TypeAlias = Any  # a number, list or array when given, a float64 array once validated
-LARGEST = 1e100  # squares of squares still fit into a double
+LARGEST = 1e30  # what the theories make of four such numbers still fits into a double
+SMALLEST = 1e-30
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,8 @@ def numbers(what: str, value: object, advice: str = "") -> Floats:
     """`value` as a float64 array of finite numbers, or one clear line."""
     try:
         raw = np.asarray(value)
+        if raw.dtype == object and raw.size and all(type(x) is int for x in raw.ravel()):
+            raw = raw.astype(np.float64)  # integers beyond 64 bits
         if raw.dtype.kind not in "fiu":
             raise TypeError
         array = raw.astype(np.float64)
@@ -129,6 +132,7 @@ def resolve(owner: str, params: Mapping[str, Param], given: Mapping[str, object]
         what = f"`{name}` of {owner}"
         array = numbers(what, given[name], p.advice)
         _check_bounds(what, p, array)
+        _check_smallness(what, p, array)
         if p.dims and 0 < array.ndim < len(p.dims):
             raise ParameterError(message(what, f"have the dimensions {p.shape}", f"shape {array.shape}", p.advice))
         if p.dims and array.ndim:
@@ -162,6 +166,15 @@ def _check_bounds(what: str, p: Param, array: Floats) -> None:
         wrong |= array == 0
     if wrong.any():
         raise ParameterError(message(what, p.bounds, float(array[wrong].flat[0]), p.advice))
+
+
+def _check_smallness(what: str, p: Param, array: Floats) -> None:
+    own = tuple(range(max(0, array.ndim - len(p.dims)), array.ndim))
+    peak = np.abs(array).max(axis=own)
+    tiny = (peak > 0) & (peak < SMALLEST)
+    if tiny.any():
+        must = f"be 0 or at least {SMALLEST:g} in magnitude"
+        raise ParameterError(message(what, must, float(peak[tiny].flat[0]), "Rescale the problem."))
 
 
 def check_names(owner: str, params: Mapping[str, Param], given: Mapping[str, object]) -> None:

@@ -27,14 +27,14 @@ LABELS = {
     "lazy": f"the kernel's relative change ‖K − K₀‖/‖K₀‖ stays below {LAZY_BELOW:g} in all of training",
     "rich": "the kernel moves, and from early on",
     "delayed-rich": f"the kernel moves, but less than {DELAYED_BELOW:.0%} of it while the start's kernel fits",
-    "alignment": "the cosine between the layers, in the data's direction, rises to the end",
-    "disalignment": "that cosine falls to the end",
+    "alignment": "the cosine between the layers, in the data's direction, moves towards the sign the target asks for",
+    "disalignment": "that cosine moves the other way",
     "rescaling": f"that cosine changes by less than {ALIGNMENT_CHANGES:g}: only lengths change",
     "kernel": "scaling limits: the learning time is of order 1, its kernel part dominates (0 = K > F), and P/Q → 1",
     "feature-learning": "scaling limits: the learning time is of order 1, max(F, K) = 0, and it is no kernel limit",
     "unstable": "scaling limits: the learning time vanishes, max(F, K) > 0",
     "frozen": "nothing moves; scaling limits: the learning time diverges, max(F, K) < 0",
-    "undefined": "the kernel is 0 at the start and for ever",
+    "undefined": "the kernel is 0 at the start: its relative change does not exist",
 }
 
 Value: TypeAlias = Any  # a number or a word; for a batch, an array of them

@@ -89,7 +89,7 @@ def test_solve_draws(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     ("args", "text"),
     [
         (["solve", "single-neuro", *NEURON], "No theory named `single-neuro`. Did you mean single-neuron?"),
-        (["show", "nothing"], "No theory named `nothing`. Known: diagonal-network"),
+        (["show", "nothing"], "No theory named `nothing`. Known: aligned-network"),
         (["cite", "KUN25"], "No theory named `KUN25`."),
         (["solve", "single-neuron", "--set", "a0=nan", *NEURON[2:]], "must be a number, such as 0.5. Got 'nan'."),
         (["solve", "single-neuron", *NEURON, "--set", "eta_a=-1"], "`eta_a` of SingleNeuron must be ≥ 0. Got -1"),
@@ -104,7 +104,7 @@ def test_solve_draws(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
         (["solve", "single-neuron", *NEURON, "--times", ""], "`--times` must hold at least one number. Got nothing."),
         (
             ["solve", "single-neuron", *NEURON, "--times", "0,x"],
-            "`--times` must be like 0,0.5,1,inf or 0:10:101. Got 0,x.",
+            "`--times` must be like 0,0.5,1,inf or 0:10:101 (1000000 at most). Got 0,x.",
         ),
         (["solve", "single-neuron", *NEURON, "--times", "-1"], "the times must be ≥ 0. Got -1.0."),
         (["solve", "single-neuron", *NEURON, "--times", "nan"], "the times must be ≥ 0. Got nan."),
@@ -230,3 +230,33 @@ def test_phase_and_interpolant(capsys: pytest.CaptureFixture[str], tmp_path: Pat
 def test_wrong_phases_and_interpolants(capsys: pytest.CaptureFixture[str], args: list[str], text: str) -> None:
     code, out, err = run(capsys, *args)
     assert code == 2 and not out and text in err and err.count("\n") == 1
+
+
+def test_simulating_without_times_and_beyond_the_closed_form(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "solve", "single-neuron", *NEURON, "--simulate")[0] == 0
+    wide = ["isotropic-network", "--A0", "[[1,2],[0,1]]", "--W0", "[[1,0],[0,2]]", "--beta-star", "[[1,0],[0,1]]"]
+    code, _, err = run(capsys, "solve", *wide, "--times", "1")
+    assert code == 2 and "use simulate(t)" in err
+    code, out, _ = run(capsys, "solve", *wide, "--times", "1", "--simulate")
+    assert code == 0 and "No regime" in out
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (["solve", "single-neuron", *NEURON, "--times", "0:inf:3"], "`--times` must be like"),
+        (["solve", "single-neuron", *NEURON, "--times", "0:1:1000000000"], "`--times` must be like"),
+        (["solve", "single-neuron", *NEURON, "--only", ","], "`--only` must name variables. Got ,."),
+        (["solve", "isotropic-network", "--a0", "1"], "no parameter `a0`. Did you mean A0?"),
+    ],
+)
+def test_more_wrong_input(capsys: pytest.CaptureFixture[str], args: list[str], text: str) -> None:
+    code, out, err = run(capsys, *args)
+    assert code == 2 and not out and text in err and err.count("\n") == 1
+
+
+def test_a_parameter_file_nested_too_deeply(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "deep.json"
+    file.write_text("[" * 100_000)
+    code, _, err = run(capsys, "solve", "single-neuron", "--params", str(file))
+    assert code == 2 and "nested too deeply" in err and err.count("\n") == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -39,13 +39,20 @@ def judge(theory: Callable[..., AbstractTheory], reference: Solver, given: Start
     with np.errstate(all="ignore"):
         got = made.exact(prepared, t, names)
     shapes = {v.name: tuple(made.sizes[d] for d in v.dims) for v in made.variables}
-    flat = {n: np.broadcast_to(got[n], (*shapes[n], *t.shape)).reshape(-1, *t.shape) for n in names}
-    may_be_undefined = {v.name for v in made.variables if v.undefined_when}
-    verdict = Verdict(dict.fromkeys(names, 0.0))
+    full = {n: np.broadcast_to(got[n], (*shapes[n], *t.shape)) for n in names}
+    return judge_outputs(full, reference, given, t, {v.name for v in made.variables if v.undefined_when})
+
+
+def judge_outputs(
+    outputs: Starts, reference: Solver, given: Starts, t: Floats, may_be_undefined: Collection[str]
+) -> Verdict:
+    """The same for arrays (*own, start, time), whoever computed them."""
+    flat = {name: value.reshape(-1, *t.shape) for name, value in outputs.items()}
+    verdict = Verdict(dict.fromkeys(outputs, 0.0))
     for i, j in np.ndindex(*t.shape):
         inputs = [float(x) for values in given.values() for x in np.ravel(values[i])]
         value, condition = conditioned(reference, [*inputs, float(t[i, j])])
-        for name in names:
+        for name in outputs:
             for k, (x, exact, size) in enumerate(zip(flat[name][:, i, j], value[name], condition[name], strict=True)):
                 error = _error(name, float(x), exact, size, value, may_be_undefined)
                 verdict.counted += 1
@@ -59,7 +66,9 @@ def judge(theory: Callable[..., AbstractTheory], reference: Solver, given: Start
     return verdict
 
 
-def _error(name: str, x: float, exact: Number, size: Number, value: Outputs, may_be_undefined: set[str]) -> float:
+def _error(
+    name: str, x: float, exact: Number, size: Number, value: Outputs, may_be_undefined: Collection[str]
+) -> float:
     """Error in units of the value or of its condition number, ∞ where one is undefined and the other is not."""
     if name in may_be_undefined and 0 < max(map(abs, value[UNDERLYING[name]])) < SMALL:
         return 0.0

@@ -33,6 +33,8 @@ def layers(
     p = [(root_v * y + root_u * x) / 2 for x, y in zip(u0, v0, strict=True)]
     q = [(root_v * y - root_u * x) / 2 for x, y in zip(u0, v0, strict=True)]
     A, B = scale**2 * inner(p, p), scale**2 * inner(q, q)
+    if not (A or B):  # at rest in the saddle: nothing grows
+        return list(u0), list(v0), mp.mpf(1)
     b = scale * root_u * root_v * target
     R = mp.sqrt(b * b + 4 * A * B) if A * B else abs(b)
     if R:

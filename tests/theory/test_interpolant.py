@@ -11,7 +11,7 @@ from scipy.integrate import solve_ivp
 from richter.errors import ParameterError
 from richter.refs import KUN24
 from richter.theory import SingleNeuron
-from richter.theory.interpolant import interpolant
+from richter.theory.interpolants import interpolant
 
 
 def _problem(rng: np.random.Generator, null: int, equal: bool) -> dict[str, Any]:

@@ -18,7 +18,7 @@ def interpolant(
     """
     from richter.cli.parameter_file import read
     from richter.params import Param, check_names
-    from richter.theory.interpolant import interpolant as solve
+    from richter.theory.interpolants import interpolant as solve
 
     required = ("X", "y", "a0", "w0")
     known = {name: Param("", required=name in required) for name in (*required, "eta_a", "eta_w")}

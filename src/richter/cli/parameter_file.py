@@ -23,6 +23,8 @@ def read(file: str, example: str) -> dict[str, object]:
             f"The parameters in {file} are not JSON: {problem.msg} at line {problem.lineno}, "
             f'column {problem.colno}. Write {{"{example}": 1.0, …}}.'
         ) from None
+    except RecursionError:
+        raise ParameterError(f"The parameters in {file} are nested too deeply to be arrays of numbers.") from None
     if not isinstance(loaded, dict):
         raise ParameterError(message(f"the JSON in {file}", "be an object of parameters", show(loaded)))
     return loaded

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+MOST_TIMES = 1_000_000
+
 if TYPE_CHECKING:
     from richter.params import Param
     from richter.theory.base import AbstractTheory
@@ -47,12 +49,17 @@ def solve(
       richter solve wide-scalar --params net.json --times 0,1,inf --json
     """
     from richter import catalog
+    from richter.errors import ParameterError, message
 
     kind = catalog.theory(name)
     given = read_parameters(kind, params, set_ or [], context.args)
     theory = kind.of(**given)
     moments = read_times(times, theory)
+    if simulate and times is None:
+        moments = moments[:-1]
     wanted = None if only is None else [word.strip() for word in only.split(",") if word.strip()]
+    if wanted == []:
+        raise ParameterError(message("`--only`", "name variables", only or "nothing", f"See richter show {kind.name}."))
     if as_json and not (out or plot or simulate):
         from richter.schema import to_plain
 
@@ -125,11 +132,15 @@ def read_times(text: str | None, theory: AbstractTheory) -> list[float]:
         for word in text.split(","):
             if ":" in word:
                 first, last, count = word.split(":")
+                if not (np.isfinite(float(first)) and np.isfinite(float(last)) and 0 < int(count) <= MOST_TIMES):
+                    raise ValueError
                 made += np.linspace(float(first), float(last), int(count)).tolist()
             elif word.strip():
                 made.append(float(word))
     except ValueError:
-        raise ParameterError(message("`--times`", "be like 0,0.5,1,inf or 0:10:101", text)) from None
+        raise ParameterError(
+            message("`--times`", f"be like 0,0.5,1,inf or 0:10:101 ({MOST_TIMES} at most)", text)
+        ) from None
     if not made:
         raise ParameterError(message("`--times`", "hold at least one number", text or "nothing", "Use 0,1,inf."))
     return made
@@ -141,6 +152,8 @@ def _print(theory: AbstractTheory, ds: Any) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
+
+    from richter.errors import OutsideTheoryError
 
     console = Console(highlight=False)
     first = ds
@@ -166,4 +179,7 @@ def _print(theory: AbstractTheory, ds: Any) -> None:
     starts = math.prod(theory.batch_shape)
     if starts > 1:
         console.print(f"The first of {starts} starts. All of them: --json, --out FILE.nc or --plot FILE.png")
-    console.print(str(theory.regime()), markup=False)
+    try:
+        console.print(str(theory.regime()), markup=False)
+    except OutsideTheoryError:  # simulated from a start that has no closed form
+        console.print("No regime: it is read off the exact solution, which this start has not.")

@@ -144,6 +144,8 @@ def growth(rates: GrowthRates, tau: Array) -> Growth:
         factor = xp.where(infinite, xp.inf, xp.where(vanishing, 0.0, factor))
         less_one = xp.where(infinite, xp.inf, xp.where(vanishing, -1.0, less_one))
         ratio = xp.where(infinite | vanishing, 0.0, ratio)
+        nothing = (r.p == 0) & (r.q == 0)  # at the saddle nothing grows
+        factor, less_one = xp.where(nothing, 1.0, factor), xp.where(nothing, 0.0, less_one)
     shrink = safe_root(xp, ratio)
     change = -(xp.abs(r.pull) * T) / xp.where(rises, N_safe, D_safe)
     stretch = (r.pull * T) / (xp.sqrt(N_safe) * xp.sqrt(D_safe))

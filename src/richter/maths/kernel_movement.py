@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from richter.maths.arrays import Array, namespace
+from richter.maths.arrays import Array, namespace, safe_root
 from richter.refs import KUN24, implements
 
 
@@ -60,6 +60,6 @@ def kernel_movement(
         grown = gap * per_before * ((d + 1) * (m1 + grew * n1) + 2 * (m2 + grew * n2))
         grown = grown / xp.where(before > 0, size0 * size0 * (1 + ratio), 1.0)
         turn = xp.where(exists, distance, 0.0)
-        return xp.where(before > 0, xp.sqrt(grown * grown + 2 * ratio * turn), xp.nan)
+        return xp.where(before > 0, safe_root(xp, grown * grown + 2 * ratio * turn), xp.nan)
 
     return distance, change

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from richter.maths.arrays import plus_and_minus
+
 Floats = NDArray[np.float64]
 SAME = 1e-13  # eigenvalues this near to each other, relative to the largest, grow equally fast for ever
 ENDLESS = 1e6  # in the logarithm of a scale: as good as infinite, and its multiples are told apart
@@ -30,14 +32,19 @@ class RiccatiModes:
     """The start in the eigenbasis of G, once per start: leading axes are starts."""
 
     outputs: int
-    values: Floats  # λ (…, n), rising
+    values: Floats  # λ (…, n)
+    common: Floats  # |δ|/2, in which all growing directions agree (…, 1)
+    excess: Floats  # λ − |δ|/2 of the growing directions (…, n)
     vectors: Floats  # V (…, n, n)
     start: Floats  # VᵀR₀ (…, n, h)
     ranks: Floats  # order of growth at t = ∞ (…, n)
 
 
 def riccati_modes(A: Floats, W: Floats, target: Floats, delta: Floats) -> RiccatiModes:
-    r"""Decompose the start.
+    r"""Decompose the start; G's eigenvectors come from the singular vectors of the target.
+
+    Far from balance the growing eigenvalues $\sqrt{\delta^2/4+\sigma^2}$ agree in all digits and only their excesses
+    $\sigma^2/(\sqrt{\delta^2/4+\sigma^2}+|\delta|/2)$ tell them apart: they are kept.
 
     Args:
         A: $\sqrt{\eta_w}A_0$ (…, neuron, output).
@@ -47,54 +54,83 @@ def riccati_modes(A: Floats, W: Floats, target: Floats, delta: Floats) -> Riccat
     """
     c, d = A.shape[-1], W.shape[-1]
     front = np.broadcast_shapes(A.shape[:-2], W.shape[:-2], target.shape[:-2], delta.shape)
-    G = np.zeros((*front, c + d, c + d))
-    half = delta[..., None, None] / 2
-    G[..., :c, :c], G[..., c:, c:] = half * np.eye(c), -half * np.eye(d)
-    G[..., c:, :c], G[..., :c, c:] = target, np.swapaxes(target, -1, -2)
-    values, vectors = np.linalg.eigh(G)
-    top = np.abs(values).max(axis=-1, keepdims=True)
-    values = np.where(np.abs(values) <= SAME * top, 0.0, values)
-    stacked = np.concatenate([np.swapaxes(A, -1, -2), np.swapaxes(W, -1, -2)], axis=-2)
-    new = np.diff(values, axis=-1, prepend=values[..., :1] - 1) > SAME * top
-    ranks = np.cumsum(new & (values >= 0), axis=-1).astype(float)
-    return RiccatiModes(c, values, vectors, np.swapaxes(vectors, -1, -2) @ stacked, ranks)
+    spread = lambda x: np.broadcast_to(x, (*front, *x.shape[-2:]))
+    U, s, Vt = np.linalg.svd(spread(target))
+    s = np.where(s <= SAME * s.max(axis=-1, keepdims=True, initial=0.0), 0.0, s)
+    m = s.shape[-1]
+    h = np.broadcast_to(delta, front)[..., None] / 2
+    R = np.hypot(h, s)
+    fast, slow = plus_and_minus(np, R, h, s * s)
+    twice = np.where(R > 0, 2 * R, 1.0)
+    cos, sin = np.sqrt(np.where(R > 0, fast / twice, 0.5)), np.sqrt(np.where(R > 0, slow / twice, 0.5))
+    n = c + d
+    V = np.zeros((*front, n, n))
+    right, left = np.swapaxes(Vt, -1, -2), U
+    V[..., :c, :m], V[..., c:, :m] = right[..., :m] * cos[..., None, :], left[..., :m] * sin[..., None, :]
+    V[..., :c, m : 2 * m], V[..., c:, m : 2 * m] = (
+        -right[..., :m] * sin[..., None, :],
+        left[..., :m] * cos[..., None, :],
+    )
+    V[..., :c, 2 * m : m + c], V[..., c:, m + c :] = right[..., m:], left[..., m:]
+    rest = np.ones((*front, 1))
+    values = np.concatenate([R, -R, rest * h + np.zeros(c - m), -rest * h + np.zeros(d - m)], axis=-1)
+    # For λ = R the smaller of R ± δ/2 is the excess over |δ|/2; the directions the target does not see have none.
+    excess = np.concatenate([np.minimum(fast, slow), np.zeros((*front, n - m))], axis=-1)
+    order = np.argsort(excess, axis=-1)
+    rising = np.take_along_axis(excess, order, axis=-1)
+    new = np.diff(rising, axis=-1, prepend=-1.0) > SAME * rising
+    ranks = np.empty_like(excess)
+    np.put_along_axis(ranks, order, np.cumsum(new, axis=-1).astype(float), axis=-1)
+    stacked = np.concatenate([np.swapaxes(spread(A), -1, -2), np.swapaxes(spread(W), -1, -2)], axis=-2)
+    return RiccatiModes(c, values, np.abs(h), excess, V, np.swapaxes(V, -1, -2) @ stacked, ranks)
 
 
 def riccati_path(modes: RiccatiModes, t: Floats) -> Floats:
-    r"""X (…, t, n, h) with $RR^T=XX^T$ at times t ≥ 0, ∞ included; X equals R up to a rotation of the neurons."""
+    r"""X (…, t, n, h) with $RR^T=XX^T$ at times t ≥ 0, ∞ included; X equals R up to a rotation of the neurons.
+
+    `t` is (t,), or (…, t) with times of its own for every start.
+    """
     lam = modes.values[..., None, :]
-    time = t[:, None]
+    grows = lam > 0
+    time = t[..., None]
     with np.errstate(all="ignore"):
         finite = np.minimum(time, 1e300)
         x = 2 * np.abs(lam) * finite
         # ln Φ: (1 − e^{−x})/2|λ| times e^{2λt} where λ > 0; t where λ = 0.
-        bounded = np.log(np.where(x > 0, -np.expm1(-x) / np.where(lam == 0, 1.0, 2 * np.abs(lam)), finite))
-        log_scale = (bounded + np.where(lam > 0, x, 0.0)) / 2
+        bounded = np.log(np.where(x > 0, -np.expm1(-x) / np.where(lam == 0, 1.0, 2 * np.abs(lam)), finite)) / 2
+        common = np.where(grows, modes.common[..., None, :] * finite, 0.0)
+        own = bounded + np.where(grows, modes.excess[..., None, :] * finite, 0.0)
         # e^{2λt}/Φ = 2λ/(1 − e^{−2λt}), 1/t at λ = 0, 0 at t = ∞ for λ ≤ 0.
-        shrunk = np.where(lam > 0, 2 * lam / -np.expm1(-x), np.where(lam < 0, 2 * -lam / np.expm1(x), 1 / finite))
+        shrunk = np.where(grows, 2 * lam / -np.expm1(-x), np.where(lam < 0, 2 * -lam / np.expm1(x), 1 / finite))
         endless = np.isinf(time)
-        log_scale = np.where(endless & (lam >= 0), ENDLESS * modes.ranks[..., None, :], log_scale)
-        shrunk = np.where(endless & (lam <= 0), 0.0, shrunk)
+        common = np.where(endless & (lam >= 0), ENDLESS, common)
+        own = np.where(endless & (lam >= 0), ENDLESS * modes.ranks[..., None, :], own)
+        shrunk = np.where(endless & ~grows, 0.0, shrunk)
         still = time == 0
-        log_scale, shrunk = np.where(still, 0.0, log_scale), np.where(still, 1.0, shrunk)
-        start = np.broadcast_to(modes.start[..., None, :, :], (*log_scale.shape, modes.start.shape[-1]))
-        Q = _orthonormal_rows(start, log_scale)
+        common, own = np.where(still, 0.0, common), np.where(still, 0.0, own)
+        shrunk = np.where(still, 1.0, shrunk)
+        start = np.broadcast_to(modes.start[..., None, :, :], (*own.shape, modes.start.shape[-1]))
+        Q = _orthonormal_rows(start, common, own)
         made = modes.vectors[..., None, :, :] @ (np.sqrt(shrunk)[..., None] * Q)
         return np.where(still[..., None], modes.vectors[..., None, :, :] @ start, made)
 
 
-def _orthonormal_rows(content: Floats, log_scale: Floats) -> Floats:
-    """The rows of Y = e^{log_scale}·content in an orthonormal basis of the columns of [Y; I]."""
+def _orthonormal_rows(content: Floats, common: Floats, own: Floats) -> Floats:
+    """The rows of Y = e^{common + own}·content in an orthonormal basis of the columns of [Y; I].
+
+    The two parts of a scale's logarithm stay apart: where `common` is huge, their sum would lose `own`.
+    """
     n, h = content.shape[-2:]
     front = content.shape[:-2]
     count = int(np.prod(front))
+    pad = lambda x: np.concatenate([x.reshape(count, n), np.zeros((count, h))], axis=1)
     rows = np.concatenate([content.reshape(count, n, h), np.broadcast_to(np.eye(h), (count, h, h))], axis=1)
-    scale = np.concatenate([log_scale.reshape(count, n), np.zeros((count, h))], axis=1)
+    high, low = pad(np.broadcast_to(common, own.shape)), pad(own)
     used = np.zeros((count, n + h), bool)
     L = np.zeros((count, n + h, h))
     every = np.arange(count)
     for step in range(h):
-        size = np.log(np.abs(rows)) + scale[:, :, None]
+        size = np.log(np.abs(rows)) + (high + low)[:, :, None]
         size[used] = -np.inf
         size[np.isnan(size)] = -np.inf
         pivot = size.reshape(count, -1).argmax(axis=1)
@@ -102,7 +138,8 @@ def _orthonormal_rows(content: Floats, log_scale: Floats) -> Floats:
         lead = rows[every, row]
         ratio = rows[every, :, column] / lead[every, column][:, None]
         ratio[used] = 0.0
-        L[:, :, step] = ratio * np.exp(np.minimum(scale - scale[every, row][:, None], 700.0))
+        ahead = (high - high[every, row][:, None]) + (low - low[every, row][:, None])
+        L[:, :, step] = ratio * np.exp(np.minimum(ahead, 700.0))
         rows = rows - ratio[:, :, None] * lead[:, None, :]
         rows[every, :, column] = 0.0
         used[every, row] = True

@@ -123,8 +123,8 @@ MUTANTS: tuple[Mutant, ...] = (
            "left * (start - c)", "left * (start + c)"),
     Mutant("relaxes without η", "maths/linear.py", "rate = eta * eigenvalues", "rate = eigenvalues"),
     # The isotropic wide network.
-    Mutant("δ instead of δ/2", "maths/riccati.py", "half = delta[..., None, None] / 2", "half = delta[..., None, None]"),
-    Mutant("growing directions shrink", "maths/riccati.py", "np.where(lam > 0, x, 0.0)) / 2", "np.where(lam > 0, -x, 0.0)) / 2"),
+    Mutant("δ instead of δ/2", "maths/riccati.py", "h = np.broadcast_to(delta, front)[..., None] / 2", "h = np.broadcast_to(delta, front)[..., None]"),
+    Mutant("growing directions shrink", "maths/riccati.py", "np.where(grows, modes.excess", "np.where(grows, -modes.excess"),
     Mutant("the identity left out of the basis", "maths/riccati.py",
            "np.broadcast_to(np.eye(h), (count, h, h))", "np.broadcast_to(1e-9 * np.eye(h), (count, h, h))"),
     Mutant("all directions equal at t = ∞", "maths/riccati.py", "ENDLESS * modes.ranks[..., None, :]", "ENDLESS"),

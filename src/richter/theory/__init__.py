@@ -1,9 +1,12 @@
-"""Exactly solved settings; each file is one."""
+"""Exactly solved settings, each in its file, and what belongs to them."""
 
+from richter.theory import convert as convert
 from richter.theory.aligned_network import AlignedNetwork as AlignedNetwork
 from richter.theory.diagonal_network import DiagonalNetwork as DiagonalNetwork
+from richter.theory.interpolants import interpolant as interpolant
 from richter.theory.isotropic_network import IsotropicNetwork as IsotropicNetwork
 from richter.theory.linear_model import LinearModel as LinearModel
+from richter.theory.phases import phase as phase
 from richter.theory.scalar_network import ScalarNetwork as ScalarNetwork
 from richter.theory.single_neuron import SingleNeuron as SingleNeuron
 from richter.theory.wide_scalar import WideScalar as WideScalar

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from richter import params as parameters
-from richter.errors import ParameterError, UnknownNameError, message, nearest
+from richter.errors import ParameterError, UnknownNameError, message, nearest, show
 from richter.refs import Place
 from richter.regime import Regime
 from richter.schema import SCHEMA, TIME, Variable
@@ -111,8 +111,14 @@ class AbstractTheory(abc.ABC):
         names = self.batch
         if isinstance(names, str):
             names = (names,)
+        if names is not None and not (isinstance(names, Sequence) and all(isinstance(name, str) for name in names)):
+            raise ParameterError(message("`batch`", "be a name or a tuple of names", show(names)))
         if names is not None and len(names) != len(resolved.batch):
             raise ParameterError(message("`batch`", f"name the {len(resolved.batch)} batch dimensions", tuple(names)))
+        taken = {"t", *(d for v in self.variables for d in v.dims), *(v.name for v in self.variables)}
+        if names is not None and (len(set(names)) < len(names) or taken & set(names)):
+            must = f"be different names, none of them {', '.join(sorted(taken & set(names))) or 'twice'}"
+            raise ParameterError(message("`batch`", must, tuple(names)))
         object.__setattr__(self, "batch", None if names is None else tuple(names))
         object.__setattr__(self, "_resolved", resolved)
 

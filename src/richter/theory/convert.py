@@ -50,7 +50,7 @@ def convert_loss(value: Any, source: str, to: str, *, examples: int = 1, outputs
     >>> convert_loss(3.0, "KUN24", "XU24", examples=6)
     1.0
     """
-    return value * (loss_scale(to, examples, outputs) / loss_scale(source, examples, outputs))
+    return np.multiply(value, 1.0)[()] * (loss_scale(to, examples, outputs) / loss_scale(source, examples, outputs))
 
 
 def convert_time(t: Any, source: str, to: str, *, examples: int = 1, outputs: int = 1) -> Any:
@@ -59,7 +59,7 @@ def convert_time(t: Any, source: str, to: str, *, examples: int = 1, outputs: in
     >>> convert_time(1.0, "XU24", "NAM24")
     2.0
     """
-    return t * (loss_scale(source, examples, outputs) / loss_scale(to, examples, outputs))
+    return np.multiply(t, 1.0)[()] * (loss_scale(source, examples, outputs) / loss_scale(to, examples, outputs))
 
 
 def convert_rate(rate: Any, source: str, to: str, *, examples: int = 1, outputs: int = 1) -> Any:
@@ -86,7 +86,10 @@ def time_to_steps(t: Any, rate: float) -> Any:
     >>> int(time_to_steps(5.0, 0.01))
     500
     """
-    return np.rint(np.asarray(t) / _positive(rate)).astype(int)
+    times = np.asarray(t, dtype=float)
+    if not np.isfinite(times).all():
+        raise ParameterError(message("a time in steps", "be finite", t))
+    return np.rint(times / _positive(rate)).astype(int)
 
 
 def _positive(rate: float) -> float:

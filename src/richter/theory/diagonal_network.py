@@ -237,7 +237,7 @@ class DiagonalNetwork(AbstractTheory):
             "kernel_distance": Evidence(one(turned), "largest S(0, t), 1 − cosine, on the way"),
         }
         if self.sizes["mode"] > 1:
-            overlap = self.stage_overlap().max(axis=-1)
+            overlap = np.fmax.reduce(self.stage_overlap(), axis=-1)  # NaN where a neighbour never arrives
             evidence["stage_overlap"] = Evidence(
                 scalar_if_single(overlap, self.batch_shape), "largest overlap of neighbours", STAGE_LIKE_BELOW
             )

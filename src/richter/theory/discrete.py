@@ -32,8 +32,9 @@ def descend(theory: AbstractTheory, step: float, steps: Iterable[int]) -> xr.Dat
     [1.0, 1.1]
     """
     size = _step_size(step)
-    moments = np.asarray(list(steps))
-    if moments.size == 0 or moments.dtype.kind not in "iu" or (np.diff(moments) < 0).any() or moments[0] < 0:
+    moments = np.asarray(list(steps) if isinstance(steps, Iterable) else [])
+    whole = moments.ndim == 1 and moments.size > 0 and moments.dtype.kind in "iu"
+    if not whole or (np.diff(moments) < 0).any() or moments[0] < 0:
         raise ParameterError(message("the steps", "be increasing whole numbers ≥ 0", moments))
     packing = Packing(theory.begin(theory.layout), max(1, int(np.prod(theory.batch_shape))))
     now = packing.pack(packing.start)
@@ -78,9 +79,15 @@ def largest_stable_step(theory: AbstractTheory) -> Floats:
     0.5
     """
     times = np.concatenate([[0.0], np.geomspace(1e-9, 1e9, 400), [np.inf]])
-    dims, kernel = theory.arrays(times, only=("kernel",))["kernel"]
-    if dims[-2:] == ("input", "input_2"):
-        kernel = np.asarray(np.linalg.eigvalsh(kernel), dtype=np.float64)
+    if "kernel" in {v.name for v in theory.variables}:
+        dims, kernel = theory.arrays(times, only=("kernel",))["kernel"]
+        if dims[-2:] == ("input", "input_2"):
+            kernel = np.asarray(np.linalg.eigvalsh(kernel), dtype=np.float64)
+    else:  # η_w AᵀA ⊗ I + I ⊗ η_a WᵀW, whose eigenvalues are sums
+        grams = theory.arrays(times, only=("gram_a", "gram_w"))
+        rate = lambda name: np.asarray(theory.params[name])[..., None]
+        tops = {name: np.linalg.eigvalsh(grams[name][1])[..., -1] for name in ("gram_a", "gram_w")}
+        kernel = rate("eta_w") * tops["gram_a"] + rate("eta_a") * tops["gram_w"]
     top = kernel.reshape(*theory.batch_shape, -1).max(axis=-1)
     with np.errstate(divide="ignore"):
         return np.asarray(2 / (theory.loss_factor * top))

@@ -16,7 +16,7 @@ def horizon(theory: AbstractTheory) -> float:
     >>> horizon(LinearModel(eigenvalues=[1.0], coefficients=[1.0]))
     4.0
     """
-    span = np.concatenate([[0.0], np.geomspace(1e-9, 1e15, 1200), [np.inf]])
+    span = np.concatenate([[0.0], np.geomspace(1e-30, 1e30, 3000), [np.inf]])
     loss = theory.arrays(span, only=("loss",))["loss"][1].reshape(-1, span.size)
     left = loss - loss[:, -1:]
     over = left > ALMOST * left[:, :1]

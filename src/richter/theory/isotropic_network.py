@@ -157,8 +157,11 @@ class IsotropicNetwork(AbstractTheory):
         beta, gram_a, gram_w = _product(W, A), _product(A, A), _product(W, W)
         error = beta - p.beta_star
         inner = lambda x, y: (x * y).sum(axis=(0, 1))
-        kernel = (p.eta_w * gram_a, p.eta_a * gram_w)
         first = (p.eta_w * _product(start["A"], start["A"]), p.eta_a * _product(start["W"], start["W"]))
+        unit = 1 / (np.einsum("ii...->...", first[0]) + np.einsum("ii...->...", first[1]))
+        kernel, first = (p.eta_w * gram_a * unit, p.eta_a * gram_w * unit), (first[0] * unit, first[1] * unit)
+        peak = lambda x: x / np.abs(x).max(axis=(0, 1))
+        straight = lambda x: peak(x) / np.sqrt(inner(peak(x), peak(x)))
         moved = (kernel[0] - first[0], kernel[1] - first[1])
         square = _kernel_inner(first, first)
         along = _kernel_inner(moved, first) / square
@@ -169,7 +172,7 @@ class IsotropicNetwork(AbstractTheory):
             "gram_a": gram_a,
             "gram_w": gram_w,
             "loss": inner(error, error) / 2,
-            "alignment": inner(beta, p.beta_star) / np.sqrt(inner(beta, beta) * inner(p.beta_star, p.beta_star)),
+            "alignment": inner(straight(beta), straight(p.beta_star)),
             "kernel_distance": square * _kernel_inner(across, across) / (size * (size + _kernel_inner(kernel, first))),
             "kernel_change": np.sqrt(_kernel_inner(moved, moved) / square),
         }
@@ -185,17 +188,20 @@ class IsotropicNetwork(AbstractTheory):
         prepared = self.prepare(self.layout)
         modes, p = prepared.modes, prepared.layout
         with np.errstate(all="ignore"):
-            rate = np.where(modes.values > 0, modes.values, np.inf).min(axis=-1)
-            slow = np.where(np.isfinite(rate), rate, 1.0).min()
+            starts = len(prepared.delta)
+            growth = np.where(modes.values > 0, np.where(modes.excess > 0, modes.excess, modes.values), np.inf)
+            slow = np.where(np.isfinite(growth.min(axis=-1)), growth.min(axis=-1), 1.0)
             first = (p.eta_w * _product(p.A0, p.A0), p.eta_a * _product(p.W0, p.W0))
             top = sum(np.linalg.eigvalsh(np.moveaxis(k[..., 0], -1, 0))[..., -1] for k in first)
-            fit = FIT_TIME / np.maximum(top, 1e-300)
-            times = np.concatenate([[0.0], np.geomspace(1e-6, 1e4, 250) / slow, np.minimum(fit, 1e290), [np.inf]])
+            fit = np.minimum(FIT_TIME / np.maximum(np.broadcast_to(top, (starts,)), 1e-300), 1e290)
+            span = np.minimum(np.geomspace(1e-8, 1e4, 300) / slow[:, None], 1e290)
+            times = np.concatenate(
+                [span, fit[:, None] * np.geomspace(1e-4, 1.0, 60), np.full((starts, 1), np.inf)], axis=1
+            )
             got = self.exact(prepared, times, ("kernel_change", "kernel_distance"))
-        starts = len(prepared.delta)
         change = got["kernel_change"]
         most, turned = np.fmax.reduce(change, axis=-1), np.fmax.reduce(got["kernel_distance"], axis=-1)
-        early = change[np.arange(starts), 251 + np.arange(starts) % fit.size]
+        early = change[:, 359]
         share = np.where(most > 0, early / np.where(most > 0, most, 1.0), 1.0)
         one = lambda x: scalar_if_single(np.broadcast_to(x, (starts,)), self.batch_shape)
         return Regime(
@@ -242,6 +248,11 @@ class IsotropicNetwork(AbstractTheory):
         [0.2, 0.1]
         """
         target = numbers("`beta_star`", beta_star)
+        for name, rate in (("eta_a", eta_a), ("eta_w", eta_w)):
+            if not rate > 0:
+                raise ParameterError(message(f"`{name}` of from_singular_values", "be > 0", rate))
+        if not np.isfinite(delta):
+            raise ParameterError(message("`delta` of from_singular_values", "be finite", delta))
         if target.ndim != 2:
             raise ParameterError(message("`beta_star`", "be (input, output)", f"shape {target.shape}"))
         d, c = target.shape
@@ -256,6 +267,9 @@ class IsotropicNetwork(AbstractTheory):
         U, _, V = np.linalg.svd(target)
         U, V = (U if left is None else numbers("`left`", left)), (V.T if right is None else numbers("`right`", right))
         O = np.eye(neurons) if rotation is None else numbers("`rotation`", rotation)
+        for name, frame, size in (("left", U, d), ("right", V, c), ("rotation", O, neurons)):
+            if frame.shape != (size, size) or np.abs(frame.T @ frame - np.eye(size)).max() > 1e-8:
+                raise ParameterError(message(f"`{name}`", f"be an orthogonal ({size}, {size}) matrix", frame))
         product = 2 * np.sqrt(eta_a * eta_w) * np.pad(s, (0, neurons - s.size))
         kappa = np.hypot(delta, product)
         big = (kappa + abs(delta)) / 2
@@ -282,7 +296,12 @@ class IsotropicNetwork(AbstractTheory):
     ) -> Self:
         """A start with Δ = δI in random directions, its singular values of size `scale`."""
         generator = np.random.default_rng(rng)
-        target = np.broadcast_to(numbers("`beta_star`", beta_star), (inputs, outputs))
+        given = numbers("`beta_star`", beta_star)
+        if given.shape not in ((), (inputs, outputs)):
+            raise ParameterError(
+                message("`beta_star`", f"be a number or ({inputs}, {outputs})", f"shape {given.shape}")
+            )
+        target = np.broadcast_to(given, (inputs, outputs))
         frame = lambda n: np.linalg.qr(generator.normal(size=(n, n)))[0]
         values = scale * generator.uniform(0.2, 1.0, min(inputs, outputs, neurons))
         return cls.from_singular_values(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar, Self
@@ -12,7 +13,7 @@ from richter.errors import ParameterError, message
 from richter.maths.linear import feature_modes, linear_modes
 from richter.params import Given, numbers, param
 from richter.refs import NAM24
-from richter.regime import LAZY_BELOW, Evidence, Regime
+from richter.regime import LAZY_BELOW, Evidence, Regime, by_movement, scalar_if_single
 from richter.schema import Variable
 from richter.theory.base import AbstractTheory
 from richter.theory.layout import Floats, Layout, State
@@ -97,11 +98,16 @@ class LinearModel(AbstractTheory):
 
     def regime(self) -> Regime:
         """Lazy by construction: the kernel is fixed."""
-        shape = self.batch_shape
-        nothing = np.zeros(shape) if shape else 0.0
+        p = self.layout
+        moving = ((p.eta * p.eigenvalues) > 0).any(axis=0)[:, 0]
+        change = np.broadcast_to(np.where(moving, 0.0, np.nan), (max(1, math.prod(self.batch_shape)),))
         return Regime(
-            np.full(shape, "lazy") if shape else "lazy",
-            {"kernel_change": Evidence(nothing, "largest ‖K − K₀‖/‖K₀‖ on the way", LAZY_BELOW)},
+            scalar_if_single(by_movement(change), self.batch_shape),
+            {
+                "kernel_change": Evidence(
+                    scalar_if_single(change, self.batch_shape), "largest ‖K − K₀‖/‖K₀‖ on the way", LAZY_BELOW
+                )
+            },
             ("The features are fixed: nothing else can happen.",),
         )
 

@@ -162,6 +162,10 @@ def finite_size(
     if missing or len(scaling) != len(EXPONENTS):
         raise ParameterError(message("`scaling`", f"have the keys {', '.join(EXPONENTS)}", ", ".join(scaling)))
     values = numbers("`kappa`", kappa)
+    if values.ndim != 1 or (values <= 0).any():
+        raise ParameterError(message("`kappa`", "be a list of numbers > 0", values))
+    if scaling["c_d"] < 0:
+        raise ParameterError(message("`c_d`", "be ≥ 0 (a width cannot shrink)", scaling["c_d"]))
     generator = np.random.default_rng(rng)
     found: dict[str, list[NDArray[np.float64]]] = {"ratio": [], "t_c": [], "growth_end": []}
     for k in values:

@@ -153,7 +153,8 @@ class ScalarNetwork(AbstractTheory):
         one = lambda x: scalar_if_single(np.broadcast_to(x, (starts, 1))[:, 0], self.batch_shape)
         with np.errstate(all="ignore"):
             final = self.exact((pair, p), np.array([np.inf]), ("growth",))["growth"]
-            most = largest_kernel_change(pair, final)
+            begins = self.exact((pair, p), np.zeros(1), ("kernel",))["kernel"]
+            most = np.where(begins > 0, largest_kernel_change(pair, final), np.nan)
             bound = growth_bound(p.a0, p.b0, p.target, p.normalisation, p.eta_a, p.eta_b)
         return Regime(
             one(by_movement(most)),
@@ -183,7 +184,7 @@ class ScalarNetwork(AbstractTheory):
         >>> ScalarNetwork.random(width=100, normalisation=10.0, draws=4).batch_shape
         (4,)
         """
-        if width < 1:
+        if not isinstance(width, (int, np.integer)) or width < 1:
             raise ParameterError(message("`width`", "be a whole number ≥ 1", width))
         a0, b0 = draw(rng, draws, (sigma_a, (width,)), (sigma_b, (width,)))
         return cls.of(a0=a0, b0=b0, target=target, normalisation=normalisation, **others)

@@ -34,6 +34,7 @@ from richter.theory.layout import Floats, Layout, State
 from richter.theory.starts import draw
 
 TINY = 1e-140  # squares of smaller components underflow
+REGIME_BLOCK = 32  # starts whose paths are searched for the largest movement at once
 
 
 @dataclass(frozen=True)
@@ -198,10 +199,13 @@ class SingleNeuron(AbstractTheory):
         times = np.concatenate([60 / slowest * spans, np.minimum(fit * spans, 1e290)], axis=-1)
         prepared = self.prepare(p)
         with np.errstate(all="ignore"):
-            moved = self.exact(prepared, times, ("kernel_change", "kernel_distance"))
+            names, starts = ("kernel_change", "kernel_distance"), len(times)
+            blocks = [slice(i, i + REGIME_BLOCK) for i in range(0, starts, REGIME_BLOCK)]
+            parts = [self.exact(self.prepare(p.rows(part)), times[part], names) for part in blocks]
+            moved = {name: np.concatenate([np.fmax.reduce(q[name], axis=-1) for q in parts]) for name in names}
             early = self.exact(prepared, np.minimum(fit, 1e290), ("kernel_change",))["kernel_change"]
             end = self.exact(prepared, np.array([np.inf]), ("kernel_change", "kernel_distance", "a"))
-            largest = lambda name: np.fmax(np.fmax.reduce(moved[name], axis=-1), end[name][:, 0])
+            largest = lambda name: np.fmax(moved[name], end[name][:, 0])
             most, turned = largest("kernel_change"), largest("kernel_distance")
             share = np.where(most > 0, early[:, 0] / most, 1.0)
         shape = self.batch_shape
@@ -247,6 +251,11 @@ class SingleNeuron(AbstractTheory):
             numbers(f"`{n}` of from_imbalance", v)
             for n, v in zip(("beta0", "delta", "eta_a", "eta_w"), parts, strict=True)
         )
+        if function.ndim == 0:
+            raise ParameterError(message("`beta0` of from_imbalance", "have the dimension input", function))
+        for name, rate in (("eta_a", rate_a), ("eta_w", rate_w)):
+            if not (rate > 0).all():
+                raise ParameterError(message(f"`{name}` of from_imbalance", "be > 0", float(rate.min())))
         try:
             front = np.broadcast_shapes(function.shape[:-1], imbalance.shape, rate_a.shape, rate_w.shape)
         except ValueError:

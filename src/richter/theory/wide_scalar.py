@@ -180,16 +180,21 @@ class WideScalar(AbstractTheory):
         """The mechanism (alignment, disalignment, rescaling) and the case of §3.3, with t_c's two parts."""
         prepared = self.prepare(self.layout)
         pair, rates = prepared.pair, prepared.pair.rates
-        ends = self.exact(prepared, np.array([0.0, np.inf]), ("alignment", "growth", "kernel", "kernel_change"))
+        names = ("alignment", "growth", "kernel", "kernel_change")
+        ends = self.exact(prepared, np.array([0.0, np.inf]), names)
+        # At the saddle there is no cosine left; its limit is read after twenty time scales.
+        near = self.exact(prepared, 5 / np.where(rates.root > 0, rates.root, 1.0), ("alignment",))["alignment"]
         starts = max(1, math.prod(self.batch_shape))
         one = lambda x: scalar_if_single(np.broadcast_to(x, (starts, 1))[:, 0], self.batch_shape)
         with np.errstate(all="ignore"):
             goal = pair.target / pair.scale
             side = np.sign(np.where(goal == 0, pair.meeting, goal))
             toward = side * (goal - pair.meeting)
-            zeta0, zeta1 = ends["alignment"][:, :1], ends["alignment"][:, 1:]
+            zeta0 = ends["alignment"][:, :1]
+            zeta1 = np.where(np.isnan(ends["alignment"][:, 1:]), near, ends["alignment"][:, 1:])
             still = (toward == 0) | (ends["kernel"][:, :1] == 0)
             straight = np.abs(zeta1 - zeta0) < ALIGNMENT_CHANGES  # NaN at u = 0 is not "no change"
+            lost = bool((np.isnan(ends["alignment"][:, 1:]) & ~still & (goal != 0)).any())
             label = np.where(still, "frozen", np.where(straight, "rescaling",
                              np.where(toward > 0, "alignment", "disalignment")))  # fmt: skip
             final = ends["growth"][:, 1:]
@@ -209,7 +214,10 @@ class WideScalar(AbstractTheory):
                 "feature_share": Evidence(one(share), "share of t_c⁻² that comes from feature learning"),
                 "kernel_change": Evidence(one(ends["kernel_change"][:, 1:]), "|K − K₀|/K₀ at the end"),
             },
-            ("ζ is the cosine between u and Wx; for a negative target alignment means ζ → −1.",),
+            (
+                "ζ is the cosine between u and Wx; for y/γ < 0 alignment means that it goes to −1.",
+                *(("Some starts end in the saddle u = 0, Wx = 0 and never learn the target.",) if lost else ()),
+            ),
         )
 
     @classmethod
@@ -252,7 +260,7 @@ class WideScalar(AbstractTheory):
         >>> WideScalar.random(width=50, gamma=1 / 50, draws=3).sizes["neuron"]
         50
         """
-        if width < 1:
+        if not isinstance(width, (int, np.integer)) or width < 1:
             raise ParameterError(message("`width`", "be a whole number ≥ 1", width))
         point = np.atleast_1d(np.asarray(x, dtype=np.float64))
         u0, w0 = draw(rng, draws, (sigma_u, (width,)), (sigma_w, (width, point.shape[-1])))

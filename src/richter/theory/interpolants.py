@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 EQUAL = 1e-10  # singular values this near to each other, relatively, are equal
 MARGIN = 1e-9  # by which the loss must be below that of the saddle, relatively
-SPANS = 60  # lengthenings of the integration before giving up
+SPANS = 30  # lengthenings of the integration before giving up
 _PARAMS = {
     "X": Param("inputs", "X", ("example", "input")),
     "y": Param("targets", "y", ("example",)),
@@ -36,7 +36,7 @@ def interpolant(X: Given, y: Given, a0: Given, w0: Given, eta_a: Given = 1.0, et
     r"""Where gradient flow on ½‖Xβ − y‖², β = a w, ends: exactly, for any rank of X.
 
     $\beta(\infty)=\beta_{mn}+a_\infty Nw_0$ with β_mn the minimum-norm least-squares solution and N the projector on
-    the null space of X. The sign of $a_\infty$ is that of a₀ where the conserved $m=\delta+\eta_a\|Nw_0\|^2\ge0$
+    the null space of X. The sign of $a_\infty$ is that of a₀ where the conserved $m=\delta+\eta_a\|Nw_0\|^2>0$
     forbids a crossing (`sign_source` "conserved"), or the loss is already below that of β = 0 and never rises
     ("loss"); it follows from the basin where the nonzero singular values of X are equal ("basin"); else the flow
     is integrated until its loss is below that of β = 0 ("integration").
@@ -76,7 +76,8 @@ def interpolant(X: Given, y: Given, a0: Given, w0: Given, eta_a: Given = 1.0, et
     problem = _Problem(inputs, targets, solution, a, w, ea, ew, delta + ea * null_square)
     sign, source = _signs(problem, rows, strength, size)
     end = sign * size
-    beta = solution + end[:, None] * silent
+    # At the saddle a = 0, and with it the function.
+    beta = np.where((sign == 0)[:, None], 0.0, solution + end[:, None] * silent)
     residual = kkt_residual(null, beta, a[:, None] * w, delta, np.sign(a) * sign, ea * ew)
     shape = lambda value: value.reshape((*batch, *value.shape[1:]))
     names = ("start",) if len(batch) == 1 else tuple(f"start_{i + 1}" for i in range(len(batch)))
@@ -98,7 +99,7 @@ def _signs(problem: _Problem, rows: Floats, strength: Floats, size: Floats) -> t
     a, solution = problem.a, problem.solution
     sign, source = np.sign(a), np.full(a.shape, "conserved", dtype="<U11")
     sign[size == 0] = 0.0
-    open_ = ~((problem.conserved >= 0) & (a != 0)) & (size > 0)
+    open_ = ~((problem.conserved > 0) & (a != 0)) & (size > 0)
     sure = open_ & (a != 0) & problem.below_the_saddle(a, problem.w)
     source[sure] = "loss"
     open_ &= ~sure
