@@ -39,7 +39,7 @@ def theories() -> dict[str, type[AbstractTheory]]:
     """The theories by name.
 
     >>> sorted(theories())[0]
-    'diagonal-network'
+    'aligned-network'
     """
     made = {theory.name: theory for theory in _own()}
     for point in entry_points(group=GROUP):

@@ -24,6 +24,11 @@ from richter.theory.horizon import horizon
 from richter.theory.phases import finite_size
 
 
+def _any(value: Any) -> Any:
+    """A value of a type that the signature forbids."""
+    return value
+
+
 @pytest.mark.parametrize("delta", [-1e12, -1e9, -1e7, -1e5, -1e3, 1e5, 1e9])
 def test_the_isotropic_network_far_from_balance_is_the_single_neuron(delta: float) -> None:
     neuron = SingleNeuron.from_imbalance(beta0=[-1.0, 0.2, 0.1], delta=delta, beta_star=[0.0, 1.0, 2.0])
@@ -94,8 +99,11 @@ def test_interpolants_know_the_saddle(problem: dict[str, Any]) -> None:
             lambda: finite_size(dict.fromkeys(("c_d", "c_gamma", "c_u", "c_w", "c_eta_u", "c_eta_w"), 0.0), [-1.0]),
             "`kappa`",
         ),
-        (lambda: WideScalar.random(width=3.0), "`width` must be a whole number ≥ 1. Got 3.0."),
-        (lambda: descend(LinearModel(eigenvalues=[1.0], coefficients=[1.0]), 0.1, 10), "the steps must be increasing"),
+        (lambda: WideScalar.random(width=_any(3.0)), "`width` must be a whole number ≥ 1. Got 3.0."),
+        (
+            lambda: descend(LinearModel(eigenvalues=[1.0], coefficients=[1.0]), 0.1, _any(10)),
+            "the steps must be increasing",
+        ),
         (
             lambda: SingleNeuron.random(beta_star=[1, 0.0], draws=3).with_(batch=("input",)),
             "`batch` must be different names, none of them input.",
@@ -136,7 +144,7 @@ def _unit(value: np.ndarray, scale: float) -> np.ndarray:
 
 
 def test_labels_of_networks_that_cannot_move_agree() -> None:
-    still = {"eta_a": 0.0, "eta_w": 0.0}
+    still: dict[str, Any] = {"eta_a": 0.0, "eta_w": 0.0}
     assert SingleNeuron(a0=1.0, w0=[1.0], beta_star=[2.0], **still).regime().label == "undefined"
     assert ScalarNetwork(a0=[1.0], b0=[0.5], target=1.0, eta_a=0.0, eta_b=0.0).regime().label == "undefined"
     assert DiagonalNetwork(a0=[1.0], b0=[0.5], target=1.0, eta_a=0.0, eta_b=0.0).regime().label == "undefined"

@@ -18,7 +18,7 @@ DELTAS = (0.0, 1e-9, -1e-9, 1.0, -1.0, 100.0, -100.0)
 
 def _networks(count: int, seed: int) -> list[IsotropicNetwork]:
     rng = np.random.default_rng(seed)
-    made = []
+    made: list[IsotropicNetwork] = []
     while len(made) < count:
         d, h, c = (int(n) for n in rng.integers(1, 9, 3))
         delta = float(rng.choice(DELTAS))

@@ -11,8 +11,6 @@ import numpy as np
 Array: TypeAlias = Any
 """A numpy, jax or torch array (array-API standard)."""
 
-HUGE = 1e300  # stands for t = ∞ where ∞ itself would give 0·∞
-
 
 def namespace(*arrays: Array) -> Any:
     """The array library of the arguments; Python numbers follow the others."""
@@ -51,9 +49,14 @@ def possible(mask: Array) -> bool:
         raise
 
 
+def huge(t: Array) -> float:
+    """A number of the precision of `t` that stands for t = ∞ where ∞ itself would give 0·∞."""
+    return 1e30 if t.dtype.itemsize == 4 else 1e300
+
+
 def finite_time(xp: Any, t: Array) -> Array:
     """Times with ∞ replaced by a number that is as good as infinite and multiplies 0 to 0."""
-    return xp.where(t > HUGE, HUGE, t)
+    return xp.where(t > huge(t), huge(t), t)
 
 
 def integral_of_decay(xp: Any, rate: Array, t: Array, t_finite: Array | None = None) -> Array:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from richter.maths.arrays import HUGE, Array, alike, integral_of_decay, norm, only_where, possible, safe_root
+from richter.maths.arrays import Array, alike, huge, integral_of_decay, norm, only_where, possible, safe_root
 from richter.maths.growth import Growth, GrowthRates, growth, growth_rates
 from richter.refs import NAM24, XU24, implements
 
@@ -225,7 +225,7 @@ def _one_layer(m: LayerPair, t: Array) -> Thunks:
     eta_u, eta_v = xp.where(m.eta_v == 0, m.eta_u, 0.0), xp.where(m.eta_u == 0, m.eta_v, 0.0)
     u_square, v_square = xp.sum(m.u0 * m.u0, axis=0), xp.sum(m.v0 * m.v0, axis=0)
     speed = m.scale * m.scale * (eta_u * v_square + eta_v * u_square)
-    never = (speed == 0) & (t > HUGE)  # nothing learns, for ever
+    never = (speed == 0) & (t > huge(t))  # nothing learns, for ever
     lasting = integral_of_decay(xp, m.clock * speed, xp.where(never, 0.0, t)) * m.clock
     done = speed * lasting
     left = xp.where(speed > 0, xp.exp(-m.clock * xp.where(speed > 0, speed, 1.0) * t), 1.0)

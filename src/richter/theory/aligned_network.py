@@ -99,7 +99,7 @@ class AlignedNetwork(AbstractTheory):
             raise ParameterError(
                 message("`delta` of AlignedNetwork", "be 0 for more than two layers", values["delta"], "Use depth=2.")
             )
-        if depth > 2 and not np.array_equal(*np.broadcast_arrays(values["eta_a"], values["eta_w"])):
+        if depth > 2 and (values["eta_a"] != values["eta_w"]).any():
             raise ParameterError(
                 message("`eta_a` and `eta_w` of AlignedNetwork", "be equal for more than two layers", "different rates")
             )

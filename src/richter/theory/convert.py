@@ -50,7 +50,7 @@ def convert_loss(value: Any, source: str, to: str, *, examples: int = 1, outputs
     >>> convert_loss(3.0, "KUN24", "XU24", examples=6)
     1.0
     """
-    return np.multiply(value, 1.0)[()] * (loss_scale(to, examples, outputs) / loss_scale(source, examples, outputs))
+    return _number(value) * (loss_scale(to, examples, outputs) / loss_scale(source, examples, outputs))
 
 
 def convert_time(t: Any, source: str, to: str, *, examples: int = 1, outputs: int = 1) -> Any:
@@ -59,7 +59,7 @@ def convert_time(t: Any, source: str, to: str, *, examples: int = 1, outputs: in
     >>> convert_time(1.0, "XU24", "NAM24")
     2.0
     """
-    return np.multiply(t, 1.0)[()] * (loss_scale(source, examples, outputs) / loss_scale(to, examples, outputs))
+    return _number(t) * (loss_scale(source, examples, outputs) / loss_scale(to, examples, outputs))
 
 
 def convert_rate(rate: Any, source: str, to: str, *, examples: int = 1, outputs: int = 1) -> Any:
@@ -90,6 +90,10 @@ def time_to_steps(t: Any, rate: float) -> Any:
     if not np.isfinite(times).all():
         raise ParameterError(message("a time in steps", "be finite", t))
     return np.rint(times / _positive(rate)).astype(int)
+
+
+def _number(value: Any) -> Any:
+    return np.asarray(value, dtype=float) if isinstance(value, (list, tuple)) else value
 
 
 def _positive(rate: float) -> float:

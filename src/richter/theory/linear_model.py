@@ -99,7 +99,7 @@ class LinearModel(AbstractTheory):
     def regime(self) -> Regime:
         """Lazy by construction: the kernel is fixed."""
         p = self.layout
-        moving = ((p.eta * p.eigenvalues) > 0).any(axis=0)[:, 0]
+        moving = (p.eta * p.eigenvalues).max(axis=0)[:, 0] > 0
         change = np.broadcast_to(np.where(moving, 0.0, np.nan), (max(1, math.prod(self.batch_shape)),))
         return Regime(
             scalar_if_single(by_movement(change), self.batch_shape),

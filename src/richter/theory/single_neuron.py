@@ -199,10 +199,10 @@ class SingleNeuron(AbstractTheory):
         times = np.concatenate([60 / slowest * spans, np.minimum(fit * spans, 1e290)], axis=-1)
         prepared = self.prepare(p)
         with np.errstate(all="ignore"):
-            names, starts = ("kernel_change", "kernel_distance"), len(times)
+            needed, starts = ("kernel_change", "kernel_distance"), len(times)
             blocks = [slice(i, i + REGIME_BLOCK) for i in range(0, starts, REGIME_BLOCK)]
-            parts = [self.exact(self.prepare(p.rows(part)), times[part], names) for part in blocks]
-            moved = {name: np.concatenate([np.fmax.reduce(q[name], axis=-1) for q in parts]) for name in names}
+            parts = [self.exact(self.prepare(p.rows(part)), times[part], needed) for part in blocks]
+            moved = {name: np.concatenate([np.fmax.reduce(q[name], axis=-1) for q in parts]) for name in needed}
             early = self.exact(prepared, np.minimum(fit, 1e290), ("kernel_change",))["kernel_change"]
             end = self.exact(prepared, np.array([np.inf]), ("kernel_change", "kernel_distance", "a"))
             largest = lambda name: np.fmax(moved[name], end[name][:, 0])
