@@ -38,7 +38,7 @@ NEURON = {  # a₀, w₀ (2), β* (2), η_a, η_w, t
     "balanced, aligned": Point((0.625, 0.375, 0.5, 0.75, 1.0, 1.0, 1.0, 0.9)),
     "balanced, on the separatrix": Point((0.625, -0.375, -0.5, 0.75, 1.0, 1.0, 1.0, 0.9), ("kernel_distance",)),
     "a = 0": Point((0.0, 0.3, -0.5, 1.0, 0.4, *E, 0.9)),
-    "a = 0, across": Point((0.0, 0.4, -1.0, 1.0, 0.4, *E, 0.9), ("mu",)),
+    "a = 0, across": Point((0.0, 0.4, -1.0, 1.0, 0.4, *E, 0.9), ("mu", "kernel_change")),
     "aligned": Point((0.3, 2.0, 0.5, 1.0, 0.25, *E, 0.7)),
     "anti-aligned": Point((0.3, -2.0, -0.5, 1.0, 0.25, *E, 0.7)),
     "w = 0": Point((0.7, 0.0, 0.0, 1.0, 0.4, *E, 0.9)),

@@ -50,8 +50,13 @@ def possible(mask: Array) -> bool:
 
 
 def huge(t: Array) -> float:
-    """A number of the precision of `t` that stands for t = ∞ where ∞ itself would give 0·∞."""
-    return 1e30 if t.dtype.itemsize == 4 else 1e300
+    """A number of the precision of `t` that stands for t = ∞ where ∞ itself would give 0·∞.
+
+    Outside numpy its square must be finite as well, for derivatives.
+    """
+    if isinstance(t, (np.ndarray, np.generic)):
+        return 1e300
+    return 1e15 if t.dtype.itemsize == 4 else 1e150
 
 
 def finite_time(xp: Any, t: Array) -> Array:
@@ -75,7 +80,7 @@ def integral_of_decay(xp: Any, rate: Array, t: Array, t_finite: Array | None = N
     small = xp.abs(x) < 1e-2
     safe_rate = xp.where(small, xp.ones_like(x), rate + xp.zeros_like(x))
     series = t_finite * decay_series(xp.where(small, x, xp.zeros_like(x)))
-    return xp.where(small, series, -xp.expm1(-safe_rate * t) / safe_rate)
+    return xp.where(small, series, -xp.expm1(-safe_rate * t_finite) / safe_rate)
 
 
 def decay_series(x: Array) -> Array:
@@ -130,8 +135,9 @@ def safe_root(xp: Any, x: Array) -> Array:
 
 def plus_and_minus(xp: Any, root: Array, h: Array, square: Array) -> tuple[Array, Array]:
     r"""$(R+h, R-h)$ for $R=\sqrt{h^2+s}$, $s\ge0$, the smaller one as $s/(R+|h|)$."""
-    large = root + xp.abs(h)
-    positive = large > 0
-    small = xp.where(positive, square / xp.where(positive, large, xp.ones_like(large)), large)
     up = h >= 0
+    size = xp.where(up, h, -h)  # not abs(h): its derivative at 0 would be neither side's
+    large = root + size
+    positive = large > 0
+    small = xp.where(positive, square / xp.where(positive, large, xp.ones_like(large)), root - size)
     return xp.where(up, large, small), xp.where(up, small, large)

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from richter.maths.arrays import Array, alike, huge, integral_of_decay, plus_and_minus, possible, safe_root
+from richter.maths.arrays import Array, alike, finite_time, huge, integral_of_decay, plus_and_minus, possible, safe_root
 from richter.refs import NAM24, XU24, implements
 
 
@@ -113,6 +113,8 @@ def growth(rates: GrowthRates, tau: Array) -> Growth:
     r, xp = rates, rates.xp
     tau = tau if hasattr(tau, "dtype") else xp.asarray(tau, dtype=r.root.dtype)
     # Algebraic growth (R = 0) at t = ∞ is read at a time whose products with the rates are still finite.
+    forever = tau > huge(tau)
+    tau = tau if xp is np else finite_time(xp, tau)  # derivatives do not survive ∞
     latest = huge(tau) / (1 + r.up + r.down)
     tau_finite = xp.where(tau > latest, latest, tau)
     no_up, no_down = r.up == 0, r.down == 0
@@ -138,7 +140,7 @@ def growth(rates: GrowthRates, tau: Array) -> Growth:
     ratio = xp.where(rises, D, N) / xp.where(rises, N_safe, D_safe)
     if possible(no_up | no_down):
         # A rise without end: ∞ at D = 0, and at t = ∞ where the growth is algebraic (R = 0).
-        endless = (tau > huge(tau)) & (r.root == 0)
+        endless = forever & (r.root == 0)
         infinite = (D == 0) | (endless & (r.up > 0) & no_down)
         vanishing = (N == 0) | (endless & (r.down > 0) & no_up)
         factor = xp.where(infinite, xp.inf, xp.where(vanishing, 0.0, factor))
@@ -147,7 +149,7 @@ def growth(rates: GrowthRates, tau: Array) -> Growth:
         nothing = (r.p == 0) & (r.q == 0)  # at the saddle nothing grows
         factor, less_one = xp.where(nothing, 1.0, factor), xp.where(nothing, 0.0, less_one)
     shrink = safe_root(xp, ratio)
-    change = -(xp.abs(r.pull) * T) / xp.where(rises, N_safe, D_safe)
+    change = xp.where(rises, -r.pull, r.pull) * T / xp.where(rises, N_safe, D_safe)
     stretch = (r.pull * T) / (xp.sqrt(N_safe) * xp.sqrt(D_safe))
     return Growth(factor, less_one, left, done, shrink, change / (1 + shrink), stretch)
 

@@ -47,8 +47,8 @@ def kernel_movement(
     mixed = d * m1 * n1 + m1 * n2 + m2 * n1
     turn_square = (turned[0] * per_before) * (turned[1] * per_after)
     met_square = (met * root_before * root_after) ** 2
-    size0 = xp.sqrt(d * m1 * m1 + 2 * m1 * m2 + m2 * m2)
-    size = xp.sqrt(d * n1 * n1 + 2 * n1 * n2 + n2 * n2)
+    size0 = safe_root(xp, d * m1 * m1 + 2 * m1 * m2 + m2 * m2)
+    size = safe_root(xp, d * n1 * n1 + 2 * n1 * n2 + n2 * n2)
     both = size0 * size
     moved = (gap * per_after) * (delta * per_before)
     numerator = (d - 1) * moved * moved + turn_square * (2 * (mixed + met_square) + turn_square)

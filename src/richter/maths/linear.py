@@ -24,6 +24,7 @@ def linear_modes(
     xp, (t, eigenvalues, c, eta, start) = alike(t, eigenvalues, coefficients, eta, initial)
     rate = eta * eigenvalues
     finite = finite_time(xp, t)
+    t = t if xp is np else finite
     left = xp.exp(-rate * xp.where(rate == 0, finite, t))
     done = rate * integral_of_decay(xp, rate, t, finite)
     return done * c + left * start, left * (start - c)

@@ -32,6 +32,7 @@ from richter.maths.arrays import (
     only_where,
     plus_and_minus,
     possible,
+    safe_root,
 )
 from richter.maths.kernel_movement import kernel_movement
 from richter.maths.neuron_law import neuron_delta, neuron_kernel
@@ -148,6 +149,7 @@ def neuron_path(modes: NeuronModes, t: Array, only: Collection[str] = NEURON_OUT
     wanted = set(only)
     (t,) = alike(t)[1] if xp is np else (t,)
     t_finite = finite_time(xp, t)
+    t = t if xp is np else t_finite  # derivatives do not survive ∞
     rt, qt = m.fast * t, m.slow * t
     decay, decay_slow = xp.exp(-rt), xp.exp(-qt)
     gone, gone_slow = xp.expm1(-rt), xp.expm1(-qt)
@@ -197,7 +199,7 @@ def neuron_path(modes: NeuronModes, t: Array, only: Collection[str] = NEURON_OUT
         along = F * (m.sin * m.y_plus) + start * m.along
         square = along * along + (decay * decay) * m.across_square
         if "mu" in wanted:
-            out["mu"] = a * xp.sqrt(square) * scale / (m.root_a * m.root_w)
+            out["mu"] = a * safe_root(xp, square) * scale / (m.root_a * m.root_w)
         if "phi" in wanted:
             cosine = xp.where(square > 0, along, xp.nan) / xp.sqrt(xp.where(square > 0, square, 1.0))
             # Aligned for ever, also where the square underflows.
@@ -260,6 +262,7 @@ def frozen_neuron_path(
     wanted = set(only)
     eta_w, eta_a = xp.where(eta_a == 0, eta_w, 0.0), xp.where(eta_w == 0, eta_a, 0.0)
     finite = finite_time(xp, t)
+    t = t if xp is np else finite
     w_square = xp.sum(w0 * w0, axis=0)
     rate_a, rate_w = eta_a * w_square, eta_w * a0 * a0
     left_a = xp.exp(-rate_a * xp.where(rate_a == 0, finite, t))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from richter.maths.arrays import Array, alike, huge, integral_of_decay, norm, only_where, possible, safe_root
+from richter.maths.arrays import Array, alike, finite_time, huge, integral_of_decay, norm, only_where, possible, safe_root
 from richter.maths.growth import Growth, GrowthRates, growth, growth_rates
 from richter.refs import NAM24, XU24, implements
 
@@ -144,7 +144,7 @@ def _both_layers(m: LayerPair, g: Growth) -> Thunks:
     rises = r.pull >= 0
     sign = xp.where(rises, 1.0, -1.0)
     # 0 stays 0: where the leading combination vanishes the stretch may be infinite.
-    push = xp.where(m.lead_square > 0, g.stretch, 0.0)
+    push = xp.where((m.lead_square > 0) | xp.isfinite(g.stretch), g.stretch, 0.0)
     s, moved = g.shrink, g.shrink_less_one
     some_p, some_q = r.p > 0, r.q > 0
     grown = xp.where(some_p, r.p * xp.where(some_p, g.factor, 1.0), 0.0)
@@ -226,7 +226,8 @@ def _one_layer(m: LayerPair, t: Array) -> Thunks:
     u_square, v_square = xp.sum(m.u0 * m.u0, axis=0), xp.sum(m.v0 * m.v0, axis=0)
     speed = m.scale * m.scale * (eta_u * v_square + eta_v * u_square)
     never = (speed == 0) & (t > huge(t))  # nothing learns, for ever
-    lasting = integral_of_decay(xp, m.clock * speed, xp.where(never, 0.0, t)) * m.clock
+    t = xp.where(never, 0.0, t if xp is np else finite_time(xp, t))
+    lasting = integral_of_decay(xp, m.clock * speed, t) * m.clock
     done = speed * lasting
     left = xp.where(speed > 0, xp.exp(-m.clock * xp.where(speed > 0, speed, 1.0) * t), 1.0)
     learns_u, learns_v = eta_u > 0, eta_v > 0
