@@ -63,15 +63,18 @@ def _own() -> tuple[type[AbstractTheory], ...]:
 
 
 def theory(name: str) -> type[AbstractTheory]:
-    """A theory by its name in either spelling.
+    """A theory by its name in either spelling, or by its first word alone where that is enough.
 
-    >>> theory("SingleNeuron") is theory("single-neuron")
-    True
+    >>> theory("SingleNeuron") is theory("single-neuron"), theory("isotropic").__name__
+    (True, 'IsotropicNetwork')
     """
     known = theories()
     for key, found in known.items():
         if name in (key, found.__name__) or name.lower() == found.__name__.lower():
             return found
+    started = [found for key, found in known.items() if key.split("-")[0] == name.lower()]
+    if len(started) == 1:
+        return started[0]
     raise UnknownNameError(f"No theory named `{name}`. {nearest(name, list(known))}")
 
 

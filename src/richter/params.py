@@ -36,6 +36,7 @@ class Param:
     advice: str = ""
     required: bool = True
     default: float | None = None
+    identity: bool = False  # a number stands for that multiple of the identity
 
     @property
     def bounds(self) -> str:
@@ -54,7 +55,8 @@ class Param:
     @property
     def shape(self) -> str:
         """The core shape in words."""
-        return f"({', '.join(self.dims)})" if self.dims else "number"
+        listed = f"({', '.join(self.dims)})" if self.dims else "number"
+        return f"{listed}, or a multiple of the identity" if self.identity else listed
 
 
 def param(
@@ -67,9 +69,10 @@ def param(
     open_low: bool = False,
     nonzero: bool = False,
     advice: str = "",
+    identity: bool = False,
 ) -> Any:
     """Declare a parameter of a theory; without `default` it is required."""
-    declared = Param(says, symbol, dims, low, open_low, nonzero, advice, default is None, default)
+    declared = Param(says, symbol, dims, low, open_low, nonzero, advice, default is None, default, identity)
     metadata = {"param": declared}
     if default is None:
         return dataclasses.field(metadata=metadata)
@@ -145,8 +148,10 @@ def resolve(owner: str, params: Mapping[str, Param], given: Mapping[str, object]
     lengths = {dim: size for dim, (size, _) in sizes.items()}
     for name, p in params.items():
         if p.dims and values[name].ndim == 0:
+            if p.identity:
+                lengths.setdefault(p.dims[1], lengths.setdefault(p.dims[0], 1))
             core = tuple(lengths.setdefault(dim, 1) for dim in p.dims)
-            values[name] = np.full(core, values[name].item())
+            values[name] = np.eye(core[0]) * values[name] if p.identity else np.full(core, values[name].item())
     fronts = {name: v.shape[: v.ndim - len(params[name].dims)] for name, v in values.items()}
     try:
         batch = np.broadcast_shapes(*fronts.values())
