@@ -96,7 +96,9 @@ def test_the_warped_inverse_is_the_deep_potentials_hessian(seed: int) -> None:
             hessian[i, j] = (Q(beta + e + f) - Q(beta + e - f) - Q(beta - e + f) + Q(beta - e - f)) / (4 * h * h)
         warped = deep.rich_time_warp(np.linalg.norm(beta), l) * deep.rich_preconditioner_inverse(beta, l)
         # Second differences with step 1e-3: errors of order h² times the fourth derivative.
-        assert_close(warped, hessian, DERIVATIVE, scale=np.abs(hessian).max(), times=1e2 / min(1.0, float(beta @ beta)) ** 2)
+        assert_close(
+            warped, hessian, DERIVATIVE, scale=np.abs(hessian).max(), times=1e2 / min(1.0, float(beta @ beta)) ** 2
+        )
 
 
 @pytest.mark.place(KUN24["Lemma A.1"])

@@ -8,11 +8,14 @@ from typing import Annotated
 import typer
 
 from richter import __version__
+from richter.cli.check import check
 from richter.cli.cite import cite
 from richter.cli.doctor import doctor
+from richter.cli.figure import figure
 from richter.cli.interpolant import interpolant
 from richter.cli.list import list_
 from richter.cli.phase import phase
+from richter.cli.run import run
 from richter.cli.show import show
 from richter.cli.solve import solve
 from richter.cli.tour import tour
@@ -50,6 +53,9 @@ app.command("show")(show)
 app.command("solve", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(solve)
 app.command("phase")(phase)
 app.command("interpolant")(interpolant)
+app.command("figure")(figure)
+app.command("run")(run)
+app.command("check")(check)
 app.command("cite")(cite)
 app.command("doctor")(doctor)
 app.command("tour")(tour)
