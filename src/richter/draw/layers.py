@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
 
-from richter.draw.style import STROKES
+from richter.draw.style import STROKES, edges
 from richter.figure.data import Floats, Mark, Panel
 
 _TOUCHING = 1e-6  # of the larger polygon's size: neighbours that share an edge do not cover each other
@@ -33,6 +35,15 @@ def layers(panel: Panel) -> list[tuple[float, list[Mark]]]:
     return made
 
 
+def limits(panel: Panel, name: Literal["x", "y"]) -> tuple[float, float] | None:
+    """The range of an axis: what the panel says, else the outer edges of its cells; None to fit the marks."""
+    given, log = (panel.x_range, panel.x_log) if name == "x" else (panel.y_range, panel.y_log)
+    grids = [edges(m.x if name == "x" else m.y, log) for m in panel.marks if m.kind == "cells"]
+    if given is not None or not grids:
+        return given
+    return min(float(grid[0]) for grid in grids), max(float(grid[-1]) for grid in grids)
+
+
 def stages(corners: list[Floats], orders: list[float]) -> list[int]:
     """The stage at which each polygon can be drawn, so that it covers those of a smaller order that it overlaps.
 
@@ -51,7 +62,8 @@ def stages(corners: list[Floats], orders: list[float]) -> list[int]:
     padded = np.stack([np.pad(polygon, ((0, widest - len(polygon)), (0, 0)), mode="edge") for polygon in corners])
     first, second = _boxes_overlap(padded, np.asarray(orders))
     meet = _overlap(padded, first, second)
-    for below, above in sorted(zip(first[meet].tolist(), second[meet].tolist(), strict=True), key=lambda p: orders[p[1]]):
+    pairs = zip(first[meet].tolist(), second[meet].tolist(), strict=True)
+    for below, above in sorted(pairs, key=lambda pair: orders[pair[1]]):  # so that what lies below is settled
         made[above] = max(made[above], made[below] + 1)
     return made
 
@@ -62,9 +74,7 @@ def _boxes_overlap(padded: Floats, orders: Floats) -> tuple[NDArray[np.intp], ND
     slack = _TOUCHING * (high - low).max()
     below, above = [], []
     for i in range(len(padded)):
-        found = np.flatnonzero(
-            (orders < orders[i]) & ((low < high[i] - slack) & (high > low[i] + slack)).all(axis=1)
-        )
+        found = np.flatnonzero((orders < orders[i]) & ((low < high[i] - slack) & (high > low[i] + slack)).all(axis=1))
         below.append(found)
         above.append(np.full(found.size, i))
     return np.concatenate(below), np.concatenate(above)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar, get_args
 
 import numpy as np
@@ -178,7 +178,9 @@ class Panel:
 
     def _check_colours(self) -> None:
         scale = self.colours
-        for m in self.marks if scale is not None else ():
+        if scale is None:
+            return
+        for m in self.marks:
             for colour in m.shows():
                 if isinstance(colour, str) != (scale.kind == "category") or (
                     isinstance(colour, str) and colour not in scale.categories
@@ -236,10 +238,15 @@ def mark(
 
 
 def scale_of(marks: Iterable[Mark], label: str = "") -> ColourScale | None:
-    """The colour scale that suits some marks; without a `label` it is named after cells of numbers."""
+    """The colour scale that suits some marks; without a `label` it is named after cells of numbers.
+
+    Around 0 it is linear where areas or cells fill the plane: near their zero line there is always a tiny number.
+    """
     given = tuple(marks)
     name = next((m.label for m in given if m.kind == "cells" and not m.words and m.label), "")
-    return derive_scale((colour for m in given for colour in m.shows()), label or name)
+    scale = derive_scale((colour for m in given for colour in m.shows()), label or name)
+    filled = any(m.kind in ("area", "cells") for m in given)
+    return replace(scale, spacing="linear") if filled and scale and scale.spacing == "symlog" else scale
 
 
 def _row(what: str, value: ArrayLike, dimensions: int = 1) -> Floats:

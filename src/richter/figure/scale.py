@@ -95,13 +95,9 @@ class ColourScale:
 
 
 def extremes(values: NDArray[np.float64]) -> tuple[float, ...]:
-    """The few of many numbers that decide their scale: smallest, largest, and nearest to 0 without being 0."""
+    """The smallest and the largest of many numbers; none if nothing is finite."""
     finite = values[np.isfinite(values)]
-    if not finite.size:
-        return ()
-    sizes = np.abs(finite[finite != 0])
-    nearest = float(finite[np.abs(finite) == sizes.min()][0]) if sizes.size else 0.0
-    return tuple(dict.fromkeys((float(finite.min()), float(finite.max()), nearest)))
+    return (float(finite.min()), float(finite.max())) if finite.size else ()
 
 
 def derive_scale(colours: Iterable[Colour], label: str = "") -> ColourScale | None:

@@ -123,8 +123,8 @@ def path(
     """A line through points (k, 3); what lies behind one of the surfaces `behind` is drawn as a guide.
 
     `behind` is the grid (m, n, 3) of a surface, or several. A point counts as behind if it is further than
-    `slack` from the plane of the quadrilateral before it (default: 3 % of the surface's size), so that a path
-    on the surface itself is seen.
+    `slack` from the plane of the quadrilateral before it, so that a path on the surface itself is seen. Without
+    `slack` it is what flat quadrilaterals may lie beside the curved surface.
 
     >>> wall = [[[1, -1, -1], [1, 1, -1]], [[1, -1, 1], [1, 1, 1]]]
     >>> [m.role for m in path(View(0, 0), [[0, -3, 0], [0, -2, 0], [0, 0, 0], [0, 0.5, 0]], behind=wall)]
@@ -133,11 +133,10 @@ def path(
     line = _points(points)
     if line.ndim != 2 or len(line) < 2:
         raise ParameterError(message("the points of a path", "be of shape (k, 3), k ≥ 2", f"shape {line.shape}"))
-    seen, covered = view.project(line), hidden(view, line, behind, slack)
-    name = group or label
+    seen, name = view.project(line), group or label
     marks = []
-    for dark, start, stop in _runs(covered[:-1] & covered[1:]):
-        x, y = seen[start : stop + 1].T
+    for dark, start, stop in _parts(view, line, behind, slack):
+        x, y = seen[start:stop].T
         if dark:
             marks.append(mark("line", x, y, role="guide", colour=colour, group=name))
         else:
@@ -160,7 +159,9 @@ def axes3(
     """
     corner, tips = _points(origin), _points(ends)
     if corner.shape != (3,) or tips.shape != (3,):
-        raise ParameterError(message("`ends` and `origin` of axes", "be three numbers each", f"{ends}, {origin}"))
+        raise ParameterError(
+            message("`ends` and `origin` of axes", "be three numbers each", f"shapes {tips.shape} and {corner.shape}")
+        )
     if isinstance(names, str) or len(names) != 3:
         raise ParameterError(message("`names` of axes", "be three words", names))
     marks: list[Mark] = []
@@ -168,9 +169,10 @@ def axes3(
         tip = corner.copy()
         tip[i] = tips[i]
         line = corner + np.linspace(0.0, 1.0, 101)[:, None] * (tip - corner)
-        parts = path(view, line, behind=behind, role="target", group=name)
-        marks += [part for part in parts if part.role != "guide"]
-        across, up = view.project(tip)
+        seen = view.project(line)
+        parts = [seen[start:stop] for dark, start, stop in _parts(view, line, behind, None) if not dark]
+        marks += [mark("line", part[:, 0], part[:, 1], role="guide", group=name) for part in parts]
+        across, up = parts[-1][-1] if parts else seen[-1]
         marks.append(mark("text", across, up, role="guide", label=name))
     return tuple(marks)
 
@@ -193,7 +195,7 @@ def hidden(
         triangles = triangles[np.isfinite(triangles).all(axis=(1, 2))]
         if not len(triangles):
             continue
-        room = slack if slack is not None else 0.03 * float(np.ptp(triangles.reshape(-1, 3), axis=0).max())
+        room = _roughness(grid) if slack is None else slack
         step = max(1, _BLOCK // len(triangles))
         for start in range(0, len(line), step):
             covered[start : start + step] |= _covered(view, line[start : start + step], triangles, room)
@@ -202,8 +204,8 @@ def hidden(
 
 def _covered(view: View, points: Floats, triangles: Floats, room: float) -> NDArray[np.bool_]:
     """In sight a point lies in a triangle, in depth behind it, and further than `room` from its plane."""
-    right, up, toward = view.axes()
-    flat, seen = np.stack([triangles @ right, triangles @ up], axis=-1), np.stack([points @ right, points @ up], axis=-1)
+    sight, toward = view.axes()[:2].T, view.axes()[2]
+    flat, seen = triangles @ sight, points @ sight
     first, second = flat[:, 1] - flat[:, 0], flat[:, 2] - flat[:, 0]
     turned = first[:, 0] * second[:, 1] - first[:, 1] * second[:, 0]
     broad = np.abs(turned) > 1e-14 * np.maximum((first**2).sum(-1), (second**2).sum(-1))  # not seen edge-on
@@ -217,6 +219,13 @@ def _covered(view: View, points: Floats, triangles: Floats, room: float) -> NDAr
     facing = np.abs(_normals(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0]) @ toward)
     found: NDArray[np.bool_] = (inside & ((before - (points @ toward)[:, None]) * facing > room)).any(axis=1)
     return found
+
+
+def _roughness(grid: Floats) -> float:
+    """Twice the height of the arcs over their chords, from second differences, and a thousandth of the size."""
+    bends = [np.linalg.norm(np.diff(grid, 2, axis=axis), axis=-1).ravel() for axis in (0, 1)]
+    size = np.nanmax(grid.reshape(-1, 3), axis=0) - np.nanmin(grid.reshape(-1, 3), axis=0)
+    return float(1e-3 * size.max() + sum(np.nanmax(bend, initial=0.0) for bend in bends) / 4)
 
 
 def _shades(view: View, corners: Floats) -> Floats:
@@ -236,11 +245,13 @@ def _normals(first: Floats, second: Floats) -> Floats:
     return unit
 
 
-def _runs(states: NDArray[np.bool_]) -> list[tuple[bool, int, int]]:
-    """State, first and last place + 1 of every run."""
-    cuts = np.flatnonzero(np.diff(states)) + 1
-    starts, stops = [0, *cuts.tolist()], [*cuts.tolist(), len(states)]
-    return [(bool(states[start]), start, stop) for start, stop in zip(starts, stops, strict=True)]
+def _parts(view: View, line: Floats, behind: Any, slack: float | None) -> list[tuple[bool, int, int]]:
+    """Whether a part of the line is hidden, its first point and the one after its last."""
+    covered = hidden(view, line, behind, slack)
+    states = covered[:-1] & covered[1:]
+    cuts = (np.flatnonzero(np.diff(states)) + 1).tolist()
+    starts, stops = [0, *cuts], [*cuts, len(states)]
+    return [(bool(states[start]), start, stop + 1) for start, stop in zip(starts, stops, strict=True)]
 
 
 def _corners(grid: Floats) -> Floats:
