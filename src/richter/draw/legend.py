@@ -160,7 +160,7 @@ def round_numbers(scale: ColourScale) -> list[float]:
         found = [float(f"{f}e{k}") for k in powers for f in factors]
         kept = [x for x in found if low * (1 - 1e-9) <= x <= high * (1 + 1e-9)]
         return kept if len(kept) > 1 else [low, high]
-    step = min(f * 10.0**k for k in _near(high - low) for f in (1, 2, 5) if (high - low) / (f * 10.0**k) <= 6)
+    step = min(f * 10.0**k for k in _near(high - low) for f in (1, 2, 5) if (high - low) / (f * 10.0**k) <= 6.9)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [float(f"{k * step:.12g}") for k in range(first, last + 1)]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from richter.draw.layers import stages
 from richter.draw.legend import drawable
-from richter.draw.style import EDGE, SEAM, Theme, edges, fill_colour, palette
+from richter.draw.style import EDGE, SEAM, Theme, edge_colour, edges, fill_colour, palette
 from richter.figure.build import number
 from richter.figure.data import Floats, Mark, Panel
 
@@ -24,7 +24,7 @@ def areas(graph: Any, together: list[Mark], panel: Panel, look: Theme) -> list[A
     traces = []
     for (_, colour, edge), marks in sorted(groups.items(), key=lambda group: group[0][0]):
         says = _says(marks, panel)
-        line = {"width": EDGE, "color": look.paper} if edge else {"width": SEAM, "color": colour}
+        line = {"width": EDGE, "color": edge_colour(colour, look)} if edge else {"width": SEAM, "color": colour}
         traces.append(graph.Scatter(
             x=_joined(m.x for m in marks), y=_joined(m.y for m in marks), mode="lines", fill="toself",
             fillcolor=colour, line=line, name=says, showlegend=False, hoveron="fills",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from richter.draw.legend import drawable
-from richter.draw.style import EDGE, SEAM, Theme, edges, fill_colour, palette
+from richter.draw.style import EDGE, SEAM, Theme, edge_colour, edges, fill_colour, palette
 from richter.figure.data import Mark, Panel
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def areas(axes: Axes, together: list[Mark], panel: Panel, look: Theme, level: fl
     made = PolyCollection(
         [np.column_stack([m.x, m.y]) for m in shown],
         facecolors=colours,
-        edgecolors=[look.paper if m.edge else colour for m, colour in zip(shown, colours, strict=True)],
+        edgecolors=[edge_colour(colour, look) if m.edge else colour for m, colour in zip(shown, colours, strict=True)],
         linewidths=[EDGE if m.edge else SEAM for m in shown],
         joinstyle="round",
         zorder=level,

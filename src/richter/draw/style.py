@@ -66,7 +66,7 @@ STROKES: dict[Role, Stroke] = {
     "exact": Stroke(1.4, (4.5, 2.5), 5),
 }
 BAND_OPACITY = 0.2
-EDGE = 0.6  # width of an area's edge, in points
+EDGE = 0.5  # width of an area's edge, in points
 SEAM = 0.7  # an area without edge is drawn a little larger: else the paper shines through between neighbours
 _STEPS = 96
 
@@ -95,13 +95,18 @@ def fill_colour(mark: Mark, scale: ColourScale | None, look: Theme) -> str:
     return plain if mark.shade is None else shaded(plain, mark.shade, look)
 
 
+def edge_colour(fill: str, look: Theme) -> str:
+    """The edge of an area: its own colour, darker, so that even the thinnest areas can be seen."""
+    return blend((fill, look.ink if _is_light(look) else look.paper), 0.35)
+
+
 def shaded(colour: str, shade: float, look: Theme) -> str:
     """A colour in more (1) or less (0) light, on light and dark paper alike.
 
     >>> shaded("#000000", 1.0, LIGHT), shaded("#ffffff", 1.0, DARK)
     ('#d1d1d1', '#d9dadb')
     """
-    light = int(look.paper[1:3], 16) > 127
+    light = _is_light(look)
     share = round((shade if light else 1 - shade) * 24) / 24
     return blend((colour, look.paper), (0.3 if light else 0.16) + 0.52 * share)
 
@@ -177,3 +182,7 @@ def blend(anchors: tuple[str, ...], share: float) -> str:
         for i in (1, 3, 5)
     )
     return "#" + "".join(f"{channel:02x}" for channel in mixed)
+
+
+def _is_light(look: Theme) -> bool:
+    return int(look.paper[1:3], 16) > 127

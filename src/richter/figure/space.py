@@ -18,7 +18,7 @@ from richter.figure.data import Floats, Mark, Panel, Role, mark
 from richter.figure.scale import Colour
 
 _BLOCK = 2_000_000  # pairs of a point and a triangle looked at together
-_DIGITS = 12  # coordinates are kept to this many, so that a figure does not depend on the machine's last bit
+_DIGITS = 14  # coordinates are kept to this many, so that a figure does not depend on the machine's last bit
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def axes3(
         seen = view.project(line)
         parts = [seen[start:stop] for dark, start, stop in _parts(view, line, behind, None) if not dark]
         marks += [mark("line", part[:, 0], part[:, 1], role="guide", group=name) for part in parts]
-        across, up = parts[-1][-1] if parts else seen[-1]
+        across, up = _name_place(parts, seen[-1])
         marks.append(mark("text", across, up, role="guide", label=name))
     return tuple(marks)
 
@@ -243,6 +243,11 @@ def _normals(first: Floats, second: Floats) -> Floats:
     size = np.linalg.norm(made, axis=-1, keepdims=True)
     unit: Floats = made / np.where(size > 0, size, 1.0)
     return unit
+
+
+def _name_place(parts: list[Floats], tip: Floats) -> Floats:
+    """An axis is named at its tip; if that is hidden, at the middle of what is seen, beside the surface."""
+    return tip if not parts or np.array_equal(parts[-1][-1], tip) else parts[-1][len(parts[-1]) // 2]
 
 
 def _parts(view: View, line: Floats, behind: Any, slack: float | None) -> list[tuple[bool, int, int]]:
