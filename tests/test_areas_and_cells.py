@@ -315,7 +315,7 @@ def test_cells_of_words_have_a_legend_of_squares_instead_of_a_bar() -> None:
     assert {trace.marker.symbol for trace in listed[:3]} == {"square"} and listed[3].fillpattern.shape == "/"
     page = draw.to_html(shown)
     assert all(f'fill="{names[word]}"' in page for word in WORDS)
-    alone = figure(cells(values=np.zeros((3, 5)), words=("only",)))
+    alone = figure(cells(values=np.zeros((3, 5)), words=("only",)), x_log=True, y_log=True)
     assert picture(alone)[1](X[0], Y[0]) == LIGHT.categories[0]
     assert {c for _, c in drawn(draw.to_plotly(alone))[0]["colorscale"]} == {LIGHT.categories[0]}
 
