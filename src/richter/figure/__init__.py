@@ -13,3 +13,8 @@ from richter.figure.plain import from_plain as from_plain
 from richter.figure.plain import to_plain as to_plain
 from richter.figure.scale import ColourScale as ColourScale
 from richter.figure.solution import solution_figure as solution_figure
+from richter.figure.space import View as View
+from richter.figure.space import axes3 as axes3
+from richter.figure.space import path as path
+from richter.figure.space import scene as scene
+from richter.figure.space import surface as surface
