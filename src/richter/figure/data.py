@@ -56,7 +56,7 @@ class Mark:
         for name in ("x", "y", "high"):
             value = getattr(self, name)
             if value is not None:
-                object.__setattr__(self, name, _row(f"`{name}` of a {self.kind}", value))
+                object.__setattr__(self, name, _row(f"`{name}` of {_a(self.kind)}", value))
         for name in ("label", "group"):
             if not isinstance(getattr(self, name), str):
                 raise ParameterError(message(f"`{name}` of a mark", "be a text", getattr(self, name)))
@@ -81,14 +81,14 @@ class Mark:
         needs = {"vline": (True, False), "hline": (False, True)}.get(self.kind, (True, True))
         for name, needed, value in zip("xy", needs, (self.x, self.y), strict=True):
             if not needed and value.size:
-                raise ParameterError(message(f"`{name}` of a {self.kind}", "be left out", f"{value.size} numbers"))
+                raise ParameterError(message(f"`{name}` of {_a(self.kind)}", "be left out", f"{value.size} numbers"))
             if needed and not value.size:
-                raise ParameterError(message(f"`{name}` of a {self.kind}", "hold at least one number", "none"))
+                raise ParameterError(message(f"`{name}` of {_a(self.kind)}", "hold at least one number", "none"))
         if all(needs) and self.kind != "cells" and self.x.size != self.y.size:
             got = f"{self.x.size} and {self.y.size}"
-            raise ParameterError(message(f"`x` and `y` of a {self.kind}", "have the same length", got))
+            raise ParameterError(message(f"`x` and `y` of {_a(self.kind)}", "have the same length", got))
         if (self.high is not None) != (self.kind == "band"):
-            got = "none" if self.high is None else f"a {self.kind} with `high`"
+            got = "none" if self.high is None else f"{_a(self.kind)} with `high`"
             raise ParameterError(message("`high`, the upper edge,", "be given for a band and only there", got))
         if self.high is not None and self.high.size != self.y.size:
             got = f"{self.y.size} and {self.high.size}"
@@ -107,7 +107,7 @@ class Mark:
         ):
             if given and self.kind != kind:
                 what = "cells" if kind == "cells" else "an area"
-                raise ParameterError(message(f"`{name}` of a mark", f"be given for {what} only", f"a {self.kind}"))
+                raise ParameterError(message(f"`{name}` of a mark", f"be given for {what} only", f"{_a(self.kind)}"))
         if self.kind != "cells":
             return
         if self.colour is not None:
@@ -230,8 +230,8 @@ def mark(
     >>> mark("cells", [1, 2], [0], values=[[0, 1]], words=["lazy", "rich"]).shows()
     ('lazy', 'rich')
     """
-    top = None if high is None else _row(f"`high` of a {kind}", high)
-    across, up = _row(f"`x` of a {kind}", x), _row(f"`y` of a {kind}", y)
+    top = None if high is None else _row(f"`high` of {_a(kind)}", high)
+    across, up = _row(f"`x` of {_a(kind)}", x), _row(f"`y` of {_a(kind)}", y)
     grid = None if values is None else _row("`values` of cells", values, dimensions=2)
     said = words if isinstance(words, str) else tuple(words)
     return Mark(kind, across, up, top, role, label, colour, group, grid, said, order, edge, shade)  # type: ignore[arg-type]
@@ -247,6 +247,10 @@ def scale_of(marks: Iterable[Mark], label: str = "") -> ColourScale | None:
     scale = derive_scale((colour for m in given for colour in m.shows()), label or name)
     filled = any(m.kind in ("area", "cells") for m in given)
     return replace(scale, spacing="linear") if filled and scale and scale.spacing == "symlog" else scale
+
+
+def _a(kind: str) -> str:
+    return kind if kind == "cells" else f"an {kind}" if kind == "area" else f"a {kind}"
 
 
 def _row(what: str, value: ArrayLike, dimensions: int = 1) -> Floats:
