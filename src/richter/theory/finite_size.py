@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from richter.errors import ParameterError, message
 from richter.maths.growth import growth
-from richter.maths.pair import layer_pair
+from richter.maths.pair import layer_pair, solve_pair
 from richter.maths.scaling_limits import EQUAL, speed_exponents
 from richter.params import numbers
 from richter.theory.phases import EXPONENTS
@@ -30,7 +30,7 @@ def finite_size(
     rng: np.random.Generator | int = 0,
     zero_output: bool = False,
 ) -> xr.Dataset:
-    """P/Q, t_c and α₊ of Gaussian networks whose hyper-parameters scale with κ: the limit, measured.
+    """P/Q, t_c, α₊, ζ(∞) and ‖u‖² + ‖v‖² of Gaussian networks whose hyper-parameters scale with κ: the limit, measured.
 
     Args:
         scaling: the exponents `c_d, c_gamma, c_u, c_w, c_eta_u, c_eta_w`.
@@ -50,7 +50,9 @@ def finite_size(
     if scaling["c_d"] < 0:
         raise ParameterError(message("`c_d`", "be ≥ 0 (a width cannot shrink)", scaling["c_d"]))
     generator = np.random.default_rng(rng)
-    found: dict[str, list[NDArray[np.float64]]] = {"ratio": [], "t_c": [], "growth_end": []}
+    says = {"ratio": "P/Q", "t_c": "time scale of learning", "growth_end": "growth factor at the end, α₊",
+            "alignment_end": "alignment of the layers at the end, ζ(∞)", "norm_end": "final ‖u‖² + ‖v‖²"}  # fmt: skip
+    found: dict[str, list[Floats]] = {name: [] for name in says}
     for k in values:
         width = max(2, round(k ** scaling["c_d"])) if scaling["c_d"] else NARROW
         width += width % 2
@@ -65,7 +67,9 @@ def finite_size(
         found["ratio"].append((pair.rates.p / pair.rates.q)[:, 0])
         found["t_c"].append(1 / pair.rates.root[:, 0])
         found["growth_end"].append(growth(pair.rates, np.array([np.inf])).factor[:, 0])
-    says = {"ratio": "P/Q", "t_c": "time scale of learning", "growth_end": "growth factor at the end, α₊"}
+        end = solve_pair(pair, np.array([np.inf]), only=("alignment", "u_square", "v_square"))
+        found["alignment_end"].append(end["alignment"][:, 0])
+        found["norm_end"].append((end["u_square"] + end["v_square"])[:, 0])
     return xr.Dataset(
         {name: (("kappa", "draw"), np.array(value), {"long_name": says[name]}) for name, value in found.items()},
         {"kappa": values},

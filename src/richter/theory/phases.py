@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from richter.errors import ParameterError, message
+from richter.errors import ParameterError, UnknownNameError, message, nearest
 from richter.maths.scaling_limits import (
     classify,
     halves_balance,
@@ -18,6 +20,9 @@ from richter.maths.scaling_limits import (
 )
 from richter.params import numbers
 from richter.regime import Evidence, Regime
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 PHASES = ("kernel", "feature-learning", "frozen", "unstable")
 EXPONENTS = ("c_d", "c_gamma", "c_u", "c_w", "c_eta_u", "c_eta_w")
@@ -131,3 +136,57 @@ def table_1() -> list[dict[str, object]]:
             "c_eta-": minus[0], "c_gamma-": minus[1], "phase-": s.phase(*minus).label,
         })  # fmt: skip
     return rows
+
+
+def phase_diagram(
+    x: str,
+    y: str,
+    base: Mapping[str, float],
+    x_values: ArrayLike,
+    y_values: ArrayLike,
+    balanced_output: bool | None = None,
+) -> xr.Dataset:
+    """The phase over any two exponents, the others as in `base`; `c_eta` stands for both rates together.
+
+    Args:
+        x: exponent along the first axis, one of c_d, c_gamma, c_u, c_w, c_eta_u, c_eta_w, c_eta.
+        y: the one along the second.
+        base: the exponents that stay, each of them or `c_eta`.
+        x_values: values along the first axis.
+        y_values: values along the second.
+        balanced_output: as in `phase`.
+
+    >>> ds = phase_diagram("c_eta", "c_gamma", {"c_d": 1, "c_u": 0, "c_w": 0}, [0, 1], [-1, -0.5])
+    >>> [PHASES[int(code)] for code in ds.phase.values.ravel()]
+    ['frozen', 'feature-learning', 'kernel', 'unstable']
+    """
+    import xarray as xr
+
+    known = (*EXPONENTS, "c_eta")
+    for name in (x, y, *base):
+        if name not in known:
+            raise UnknownNameError(f"There is no exponent `{name}`. {nearest(name, list(known))}")
+    first, second = numbers("`x_values`", x_values), numbers("`y_values`", y_values)
+    if x == y or first.ndim != 1 or second.ndim != 1:
+        raise ParameterError(message("a phase diagram", "have two different exponents with a list of values each", x))
+    spread: dict[str, ArrayLike] = {**base, x: first[None, :], y: second[:, None]}
+    both = spread.pop("c_eta", None)
+    if both is not None:
+        spread = {"c_eta_u": both, "c_eta_w": both, **spread}
+    missing = [name for name in EXPONENTS if name not in spread]
+    if missing:
+        raise ParameterError(message("`base`", f"give {', '.join(missing)}", ", ".join(base) or "nothing"))
+    c_d, c_gamma, c_u, c_w, c_eta_u, c_eta_w = (spread[name] for name in EXPONENTS)
+    regime = phase(c_d, c_gamma, c_u, c_w, c_eta_u, c_eta_w, balanced_output)
+    codes = np.array([PHASES.index(str(label)) for label in np.ravel(regime.label)], dtype=float)
+    shape = (second.size, first.size)
+    value = lambda key: (("y", "x"), np.broadcast_to(regime.evidence[key].value, shape))
+    return xr.Dataset(
+        {
+            "phase": (("y", "x"), codes.reshape(shape), {"long_name": "phase", "words": ", ".join(PHASES)}),
+            "F": value("feature_exponent"),
+            "K": value("kernel_exponent"),
+        },
+        {"x": ("x", first, {"symbol": x}), "y": ("y", second, {"symbol": y})},
+        {"base": ", ".join(f"{name} = {base[name]:g}" for name in base)},
+    )
