@@ -47,4 +47,4 @@ def show_experiment(kind: type[AbstractExperiment], as_json: bool) -> None:
         meaning = escape(s.says + (f" ({s.condition})" if s.condition else ""))
         table.add_row(key, escape(s.symbol), str(s.default), *changed, meaning)
     console.print(table)
-    console.print(f"Draw it: richter figure {kind.name}   Judge it: richter check {kind.name}")
+    console.print(f"Draw it:  richter figure {kind.name}\nJudge it: richter check {kind.name}")
