@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -37,13 +39,14 @@ def test_every_claim_can_fail_control(run: tuple[Phases, xr.Dataset], monkeypatc
 
 def test_the_diagram_is_the_phase_of_every_cell() -> None:
     xs, ys = np.linspace(-2, 2, 9), np.linspace(-1.5, 1.0, 6)
-    for x, y, base in (
+    cases: list[tuple[str, str, dict[str, float]]] = [
         ("c_eta", "c_gamma", {"c_d": 1.0, "c_u": 0.0, "c_w": -1.0}),
         ("c_u", "c_eta_w", {"c_d": 0.0, "c_gamma": 0.5, "c_w": -1.0, "c_eta_u": 0.0}),
-    ):
+    ]
+    for x, y, base in cases:
         ds = phase_diagram(x, y, base, xs, ys, balanced_output=True)
         for i, j in np.ndindex(6, 9):
-            given = {**base, x: xs[j], y: ys[i]}
+            given: dict[str, Any] = {**base, x: xs[j], y: ys[i]}
             if "c_eta" in given:
                 given["c_eta_u"] = given["c_eta_w"] = given.pop("c_eta")
             assert PHASES[int(ds.phase[i, j])] == phase(**given, balanced_output=True).label
