@@ -11,6 +11,7 @@ from richter import __version__
 from richter.cli.cite import cite
 from richter.cli.doctor import doctor
 from richter.cli.interpolant import interpolant
+from richter.cli.learnability import learnability
 from richter.cli.list import list_
 from richter.cli.phase import phase
 from richter.cli.show import show
@@ -50,6 +51,7 @@ app.command("show")(show)
 app.command("solve", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(solve)
 app.command("phase")(phase)
 app.command("interpolant")(interpolant)
+app.command("learnability")(learnability)
 app.command("cite")(cite)
 app.command("doctor")(doctor)
 app.command("tour")(tour)
