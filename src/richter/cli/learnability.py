@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 SHOWN = 4  # modes in the table
+COLUMN = 14  # characters of the widest column
 
 
 def learnability(
@@ -51,7 +52,7 @@ def learnability(
     from rich.console import Console
     from rich.table import Table
 
-    rows = ds.expand_dims("n") if ds["n"].ndim == 0 else ds
+    rows = (ds.expand_dims("n") if ds["n"].ndim == 0 else ds).transpose(..., "n", "mode")
     modes = min(SHOWN, rows.sizes["mode"])
     batch = [str(dim) for dim in rows["kappa"].dims if dim != "n"]
     titles = {"kappa": "κ", "overfitting": "E₀"}
@@ -59,14 +60,16 @@ def learnability(
         titles |= {"train_error": "train", "test_error": "test", "clean_error": "clean"}
     shown = Table(title="Learnability (NAM24 Eq. 1.35)", title_justify="left")
     for title in (*batch, "n", *titles.values(), *(f"L_{k + 1}" for k in range(modes))):
-        shown.add_column(title, justify="right", overflow="fold")
+        shown.add_column(title, justify="right", no_wrap=True)
     for index in np.ndindex(rows["kappa"].shape):
         cells = [float(rows[name].values[index]) for name in titles]
         learned = rows["learnability"].values[index][:modes].tolist()
         shown.add_row(
             *map(str, index[:-1]), f"{float(rows['n'].values[index[-1]]):g}", *(f"{x:.4g}" for x in [*cells, *learned])
         )
-    Console(highlight=False).print(shown)
+    screen = Console(highlight=False)
+    screen.width = max(screen.width, COLUMN * len(shown.columns))  # a cut number is worse than a long line
+    screen.print(shown)
     if rows.sizes["mode"] > modes:
         typer.echo(f"{rows.sizes['mode']} modes, the first {modes} shown; all with --json.")
     if "coefficients" in given:
