@@ -75,8 +75,8 @@ def test_the_infinite_power_law_is_the_limit_of_a_long_one() -> None:
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({"eigenvalues": [1, -1], "n": 1}, "`eigenvalues` of learnability must be ≥ 0. Got -1.0."),
-        ({"eigenvalues": [1, np.nan], "n": 1}, "`eigenvalues` of learnability must be finite. Got nan."),
+        ({"eigenvalues": [1, -1], "n": 1}, "`eigenvalues` of learnability must be ≥ 0. Got -1.0. Set rounding errors to 0."),
+        ({"eigenvalues": [1, np.nan], "n": 1}, "`eigenvalues` of learnability must be finite. Got nan. Set"),
         ({"eigenvalues": [1], "n": 0}, "`n` of learnability must be > 0. Got 0.0."),
         ({"eigenvalues": [1], "n": [[1, 2]]}, "`n` of learnability must be a number or a list. Got shape (1, 2)."),
         (
@@ -98,7 +98,12 @@ def test_wrong_parameters_are_named(given: dict[str, Any], text: str) -> None:
     [
         ({"alpha": 0.0, "n": 1}, "`alpha` of power_law_learnability must be between 0.001 and 100. Got 0.0."),
         ({"alpha": [1.0, 2.0], "n": 1}, "`alpha` of power_law_learnability must be one number. Got shape (2,)."),
-        ({"alpha": 1.0, "n": 1e9}, "`n` of power_law_learnability must be between 0.001 and 1e+07. Got 1000000000.0."),
+        ({"alpha": 1.0, "n": 1e9}, "`n` of power_law_learnability must be between 0.001 and 1e+06. Got 1000000000.0."),
+        (
+            {"alpha": 100.0, "n": [2, 1000]},
+            "`n` of power_law_learnability must keep (4n)^(1 + alpha) below 1e280, as κ falls that low. "
+            "Got n = 1000, alpha = 100.",
+        ),
         ({"alpha": 1.0, "n": 1, "noise": -1.0}, "`noise` of power_law_learnability must be ≥ 0. Got -1.0."),
         ({"alpha": 1.0, "n": 1, "coefficients": [[1.0]]}, "`coefficients` of power_law_learnability must be a list. Got"),
     ],

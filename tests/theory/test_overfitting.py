@@ -140,7 +140,7 @@ def test_the_signal_is_fitted_in_the_window_and_the_noise_later(seed: int) -> No
                        times=[0.03 * start, middle, 0.69 * end, 30 * end])  # fmt: skip
         signal, noise = ds.signal_error.mean("draw").values / 0.5, ds.noise_left.mean("draw").values / 0.09
         assert signal[0] > 0.9 and signal[1] < 0.02 and signal[-1] < 0.02
-        assert noise[1] > 0.7 and noise[-1] < 0.05
+        assert noise[1] > 0.6 and noise[-1] < 0.05  # e^-0.2 less d/n expected; 5 % scatter
         # Half of the amplitude, a quarter of the mean square, at ln 2 · n/T; the strong features took 5 of 100.
         assert noise[2] == pytest.approx(0.25, abs=0.07)
 

@@ -22,9 +22,12 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 CONVENTION = "mean square errors without ½; NAM24's losses are half of them"
+DECADES = 280.0  # of eigenvalues that a double holds
 VALID = "asymptotic in n and in the number of modes: about 1 % at n = 60"
 PARAMS = {
-    "eigenvalues": Param("eigenvalues of the kernel operator", "ρ", ("mode",), low=0),
+    "eigenvalues": Param(
+        "eigenvalues of the kernel operator", "ρ", ("mode",), low=0, advice="Set rounding errors to 0."
+    ),
     "n": Param("number of training examples", "n", ("n",), low=0, open_low=True),
     "ridge": Param(
         "ridge, added to the kernel matrix", "", low=0, advice="Use 0 for the minimum-norm solution.", required=False
@@ -95,7 +98,7 @@ def power_law_learnability(
 
     Args:
         alpha: decay α between 1e-3 and 100.
-        n: number of training examples, or a list of them, each at most 1e7.
+        n: number of training examples, or a list of them, each at most 1e6.
         ridge: ridge, a number.
         coefficients: v (mode,) of the first modes; the target has none of the others.
         noise: standard deviation σ of the labels' noise.
@@ -108,7 +111,7 @@ def power_law_learnability(
     shown = numbers("`coefficients` of power_law_learnability", coefficients) if coefficients is not None else None
     values = {"alpha": alpha, "n": n, "ridge": ridge, "noise": noise}
     read = {name: numbers(f"`{name}` of power_law_learnability", value) for name, value in values.items()}
-    for name, low, high in (("alpha", 1e-3, 100.0), ("n", 1e-3, 1e7), ("ridge", 0.0, np.inf), ("noise", 0.0, np.inf)):
+    for name, low, high in (("alpha", 1e-3, 100.0), ("n", 1e-3, 1e6), ("ridge", 0.0, np.inf), ("noise", 0.0, np.inf)):
         x = read[name]
         if x.ndim > (name == "n"):
             shape = "be a number or a list" if name == "n" else "be one number"
@@ -117,6 +120,10 @@ def power_law_learnability(
             must = f"be between {low:g} and {high:g}" if np.isfinite(high) else f"be ≥ {low:g}"
             bad = float(x[(x < low) | (x > high)].flat[0])
             raise ParameterError(message(f"`{name}` of power_law_learnability", must, bad))
+    peak = float(read["n"].max())
+    if (1 + float(read["alpha"])) * np.log10(4 * max(peak, 1.0)) > DECADES:
+        must = f"keep (4n)^(1 + alpha) below 1e{DECADES:g}, as κ falls that low"
+        raise ParameterError(message("`n` of power_law_learnability", must, f"n = {peak:g}, alpha = {alpha:g}"))
     if shown is not None and shown.ndim != 1:
         raise ParameterError(message("`coefficients` of power_law_learnability", "be a list", f"shape {shown.shape}"))
     count = modes if shown is None else shown.size
