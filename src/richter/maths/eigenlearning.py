@@ -25,7 +25,7 @@ TINY = float(np.finfo(float).tiny)
 EASY = 4.0  # κK^s from which on the tail of a power law is summed as a series
 TERMS = 27  # of that series: EASY^-27 is below one rounding error
 FAR = 4.0  # K over the highest order of ζ, for the Euler–Maclaurin sum
-EULER_MACLAURIN = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160)  # B_2i / (2i)!
+EULER_MACLAURIN = (1 / 12, -1 / 720, 1 / 30240)  # B_2i / (2i)!; the next is below one rounding error
 
 
 class Sums(NamedTuple):
