@@ -35,6 +35,8 @@ DIMS = {
     "mode": "decoupled modes",
     "skill": "skills",
     "example": "examples",
+    "n": "numbers of training examples: a learning curve",
+    "draw": "random draws of a data set",
 }
 Role = Literal["state", "function", "loss", "observable", "invariant"]
 

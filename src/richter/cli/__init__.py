@@ -13,6 +13,7 @@ from richter.cli.cite import cite
 from richter.cli.doctor import doctor
 from richter.cli.figure import figure
 from richter.cli.interpolant import interpolant
+from richter.cli.learnability import learnability
 from richter.cli.list import list_
 from richter.cli.phase import phase
 from richter.cli.run import run
@@ -56,6 +57,7 @@ app.command("interpolant")(interpolant)
 app.command("figure")(figure)
 app.command("run")(run)
 app.command("check")(check)
+app.command("learnability")(learnability)
 app.command("cite")(cite)
 app.command("doctor")(doctor)
 app.command("tour")(tour)
