@@ -35,6 +35,8 @@ DIMS = {
     "mode": "decoupled modes",
     "skill": "skills",
     "example": "examples",
+    "example_2": "examples again, the second index of a kernel matrix",
+    "point": "points at which a function is read",
 }
 Role = Literal["state", "function", "loss", "observable", "invariant"]
 
