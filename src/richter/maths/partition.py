@@ -211,7 +211,7 @@ def bounding_polygon(box: ArrayLike) -> Floats:
     given = np.asarray(box, dtype=float)
     if given.ndim == 0:
         given = np.array([-given, given, -given, given])
-    if given.shape == (4,):
+    if given.shape == (4,) and given[0] < given[1] and given[2] < given[3]:
         left, right, low, high = given
         given = np.array([[left, low], [right, low], [right, high], [left, high]])
     x, y = given.T if given.ndim == 2 and given.shape[1] == 2 and len(given) > 2 else (np.zeros(3), np.zeros(3))
@@ -222,7 +222,7 @@ def bounding_polygon(box: ArrayLike) -> Floats:
     if not (np.isfinite(given).all() and once and ((turns > 0).all() or (turns < 0).all())):
         raise ParameterError(
             message(
-                "`box`", "be a number > 0, four numbers or the corners of a convex polygon", given,
+                "`box`", "be a number > 0, four numbers or the corners of a convex polygon", box,
                 "Use 1.0, (-1, 1, -1, 1) or [[0, 0], [1, 0], [0, 1]].",
             )
         )  # fmt: skip
