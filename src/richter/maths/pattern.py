@@ -13,11 +13,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from richter.maths.arrangement import distinct_hyperplanes
+from richter.errors import OutsideTheoryError
+from richter.maths.arrangement import EQUAL, distinct_hyperplanes
+from richter.maths.fan import Fan
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 TINY = 1e-14  # what rounding makes of a zero pre-activation, relative to ‖w‖
+LEAST = 1e-17  # the length, relative to |a|, with which a neuron leaves w = 0
+
+PATIENCE = 1e7  # how far beyond rounding a neuron that returns at once may be from sliding
 
 
 @dataclass
@@ -34,6 +39,8 @@ class Pattern:
     facing: Floats  # (n,) 1 where the example points along its direction, −1 where against
     upper: Flags  # (h, m)
     stuck: Flags
+    dead: Flags  # (h,) held at w = 0
+    fan: Fan | None  # for two inputs
     sign: Floats = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
@@ -46,7 +53,8 @@ class Pattern:
         group = np.where(first >= 0, np.searchsorted(chosen, first), -1)
         units = X[chosen] / np.linalg.norm(X[chosen], axis=1)[:, None]
         none = np.zeros((neurons, len(units)), bool)
-        return cls(X, y, leak, eta_a, eta_w, units, group, facing, none, none)
+        fan = Fan.of(X, leak) if X.shape[1] == 2 and len(units) else None
+        return cls(X, y, leak, eta_a, eta_w, units, group, facing, none, none, np.zeros(neurons, bool), fan)
 
     @property
     def neurons(self) -> int:
@@ -61,7 +69,7 @@ class Pattern:
         """Slopes (h, n) of the present pattern, sliding ones as below the hyperplane, and what sliding needs."""
         self.sign = np.sign(q[: self.neurons])
         on = (self.upper & ~self.stuck)[:, self.group] == (self.facing > 0)
-        self.slopes = np.where(on & (self.group >= 0), 1.0, self.leak)
+        self.slopes = np.where(self.dead[:, None], 0.0, np.where(on & (self.group >= 0), 1.0, self.leak))
         self.sliding = np.flatnonzero(self.stuck.any(axis=1))
         d = self.X.shape[1]
         self.inverse = [np.linalg.pinv(self.units[self.stuck[i]]).T for i in self.sliding]
@@ -97,6 +105,12 @@ class Pattern:
             for i, pairs, held, room, size in self.holds(q):
                 margin[i, pairs], up[i, pairs] = np.minimum(held, room), room < held
                 noise[i, pairs] = 10 * TINY * size
+        if self.fan is not None and self.dead.any():
+            # A dead neuron wakes when some direction from w = 0 begins to descend.
+            rho, noise = self.residual(a, w), noise.copy()
+            for i in map(int, np.flatnonzero(self.dead)):
+                margin[i, 0] = self.fan.lowest(rho, self.sign[i])[0]
+                noise[i, 0] = 10 * TINY * (np.linalg.norm(self.X, axis=1) @ np.abs(rho))
         return margin, noise, up
 
     def holds(self, q: Floats) -> Iterator[tuple[int, NDArray[np.intp], Floats, Floats, float]]:
@@ -130,9 +144,35 @@ class Pattern:
         xi = self.drive(self.residual(a, w))[i]
         return np.asarray(-self.eta_w * a[i] * (self.units @ xi))
 
-    def settle(self, q: Floats, i: int, g: int) -> None:
-        """Neuron i has reached direction g, or the end of its sliding along it: choose how it goes on."""
-        if self.stuck[i, g]:
+    def leave_zero(self, q: Floats, i: int, wake: bool = False) -> None:
+        """Neuron i has reached w = 0: it leaves by the steepest descent, or stays while there is none.
+
+        This is the curve of maximal slope; other solutions of the flow may start at w = 0 as well.
+        """
+        if self.fan is None:
+            raise OutsideTheoryError(
+                f"Neuron {i} reaches w = 0, where gradient flow on {self.X.shape[1]} inputs is not unique. "
+                "Move the start a little, or use δ ≤ 0."
+            )
+        a, w = self.split(q)
+        rho = self.residual(a, w)
+        value, where = self.fan.lowest(rho, float(np.sign(a[i])))
+        self.dead[i] = not wake and value >= -TINY * (np.linalg.norm(self.X, axis=1) @ np.abs(rho))
+        # Far below every tolerance, but with a direction.
+        w[i] = 0.0 if self.dead[i] else LEAST * abs(a[i]) * where
+        across = self.units @ where
+        self.stuck[i] = (np.abs(across) <= EQUAL) & ~self.dead[i]
+        self.upper[i] = (across > 0) & ~self.stuck[i] & ~self.dead[i]
+        self.refresh(q)
+
+    def settle(self, q: Floats, i: int, g: int, again: bool = False) -> None:
+        """Neuron i has reached direction g, or the end of its sliding along it: choose how it goes on.
+
+        `again`: it has only just left it. It dips by less than the integrator resolves, so it had better slide.
+        """
+        if self.dead[i]:
+            self.leave_zero(q, i, wake=True)
+        elif self.stuck[i, g]:
             _, _, up = self.margins(q)
             self.stuck[i, g], self.upper[i, g] = False, up[i, g]
             self.refresh(q)
@@ -144,7 +184,7 @@ class Pattern:
                 self.refresh(q)
         for _ in range(len(self.units)):
             margin, noise, up = self.margins(q)
-            gone = self.stuck[i] & (margin[i] < -noise[i])
+            gone = self.stuck[i] & (margin[i] < -noise[i] * (PATIENCE if again else 1.0))
             if not gone.any():
                 return
             self.upper[i] = np.where(gone, up[i], self.upper[i])

@@ -19,6 +19,8 @@ from richter.maths.pattern import Pattern
 
 Floats = NDArray[np.float64]
 SAME_TIME = 1e-12  # changes this near to each other, relative to the time, happen at once
+AGAIN = 1e-9  # a change this soon after the last, in steps, is the same one
+ARRIVED = 1e-10  # a weight this small beside what it is a step before and after is at 0
 SAMPLES = 17  # per step, where a neuron might touch an example and turn back
 
 
@@ -80,9 +82,13 @@ def follow(
                     continue
                 when, pairs = found
                 t, q = when, _step_to(flow, solver.t_old, before, when, options)
-                q = _polish(pattern, flow, q, pairs[0])
+                q = np.array(_polish(pattern, flow, q, pairs[0]))
+                gone = _at_zero(pattern, before, q, solver.y)
                 for i, g in pairs:
-                    pattern.settle(q, i, g)
+                    if not gone[i]:
+                        pattern.settle(q, i, g, again=when - solver.t_old <= AGAIN * solver.step_size)
+                for i in {i for i, _ in pairs if gone[i]}:
+                    pattern.leave_zero(q, i)
                 changes += len(pairs)
                 idle = idle + 1 if when <= solver.t_old else 0
                 if idle > 10 + 4 * pattern.upper.size:
@@ -116,7 +122,7 @@ def _first_change(
 
     def margin(i: int, g: int, when: float) -> float:
         state = before if when == left else path(when)
-        if pattern.stuck[i, g]:
+        if pattern.stuck[i, g] or pattern.dead[i]:
             return float(pattern.margins(state)[0][i, g])
         return float(face[i, g] * (pattern.split(state)[1][i] @ pattern.units[g]))
 
@@ -132,7 +138,7 @@ def _first_change(
             low = moments[k] + float(np.clip(shift, -1, 1)) * (right - left) / (SAMPLES - 1)
             if margin(int(i), int(g), low) < -noise[i, g]:
                 ends[int(i), int(g)] = low
-    roots = {pair: _root(partial(margin, *pair), left, end) for pair, end in ends.items()}
+    roots = {pair: _root(partial(margin, *pair), left, end, float(noise[pair])) for pair, end in ends.items()}
     if turned.any() and (not roots or min(roots.values()) > left):
         i = int(pattern.sliding[np.argmax(turned)])
         raise OutsideTheoryError(
@@ -147,12 +153,23 @@ def _first_change(
     return when, [pair for _, pair in pairs]
 
 
-def _root(margin: Callable[[float], float], left: float, right: float) -> float:
-    """Where the margin falls through 0; `left` if it is not above 0 there."""
+def _at_zero(pattern: Pattern, before: Floats, now: Floats, after: Floats) -> NDArray[np.bool_]:
+    """Which neurons on more than one input have just come to w = 0, from their sizes around that time."""
+    size = lambda q: np.linalg.norm(pattern.split(q)[1], axis=1)
+    return (size(now) <= ARRIVED * np.maximum(size(before), size(after))) & (pattern.X.shape[1] > 1)
+
+
+def _root(margin: Callable[[float], float], left: float, right: float, noise: float) -> float:
+    """Where the margin falls through 0 for good; `left` if it has never risen above its noise."""
     from scipy.optimize import brentq
 
-    if margin(left) <= 0:
-        return left
+    if margin(left) <= noise:
+        # It has only just left 0: look for a time, on every scale, at which it is safely above.
+        times = left + (right - left) * 0.5 ** np.arange(1, 45)
+        values = [margin(float(when)) for when in times]
+        if max(values) <= noise:
+            return left
+        left = float(times[int(np.argmax(values))])
     return float(brentq(margin, left, right, xtol=1e-300, rtol=8.9e-16))
 
 
