@@ -59,6 +59,9 @@ def _by_events(net: PiecewiseNetwork, end: float) -> tuple[Floats, int] | None:
             event.terminal, event.direction = True, -1.0 if c[i, j] else 1.0  # type: ignore[attr-defined]
             events.append(event)
         done = solve_ivp(frozen, (t, end), q, method="DOP853", rtol=1e-12, atol=1e-14, events=events, max_step=0.02)
+        z = np.einsum("idt,jd->tij", done.y[h:].reshape(h, d, -1), net.X)
+        if (((z > 0) != c) & (np.abs(z) > 1e-9)).any():
+            return None  # an event that scipy has missed, right after another: no witness
         hit = [k for k, times in enumerate(done.t_events) if times.size]
         if hit and done.t[-1] < t + 1e-9:
             return None
@@ -66,8 +69,7 @@ def _by_events(net: PiecewiseNetwork, end: float) -> tuple[Floats, int] | None:
         for k in hit:
             c[np.unravel_index(k, (h, n))] ^= True
             changes += 1
-    # An event that scipy has missed leaves a pair on the wrong side: no witness.
-    return (q, changes) if ((q[h:].reshape(h, d) @ net.X.T > 0) == c).all() else None
+    return q, changes
 
 
 def _state(ds: Any, k: int = -1) -> Floats:
@@ -135,7 +137,7 @@ def test_imbalance_is_conserved_and_the_loss_falls_through_every_change(seed: in
         assert (np.diff(ds.loss) <= 1e-12 * ds.loss[0].item()).all()
         assert np.abs(ds.output[0]).max() < 1e-15 * 10, "mirrored neurons cancel"
         for name in ("hamming", "kernel_distance", "parameter_distance"):
-            assert ds[name][0] == 0 and (ds[name] >= 0).all() and ds[name][-1] >= 0
+            assert (ds[name] >= 0).all() and 0 <= ds[name][0] < 1e-30 and ds[name].max() > 0, name  # a rounding squared
         changes += ds.attrs["changes"]
     assert changes > 0
 
