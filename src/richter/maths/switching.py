@@ -19,6 +19,7 @@ from richter.maths.pattern import Pattern
 
 Floats = NDArray[np.float64]
 SAME_TIME = 1e-12  # changes this near to each other, relative to the time, happen at once
+IDLE, BUSY = 40, 50  # changes at one time, and changes per pair, after which the integrator gives up
 AGAIN = 1e-9  # a change this soon after the last, in steps, is the same one
 ARRIVED = 1e-10  # a weight this small beside what it is a step before and after is at 0
 SAMPLES = 17  # per step, where a neuron might touch an example and turn back
@@ -91,7 +92,7 @@ def follow(
                     pattern.leave_zero(q, i)
                 changes += len(pairs)
                 idle = idle + 1 if when <= solver.t_old else 0
-                if idle > 10 + 4 * pattern.upper.size:
+                if idle > IDLE or changes > BUSY * (1 + pattern.upper.size):
                     raise OutsideTheoryError(
                         f"The activation pattern does not settle at t = {t:g}: the flow is not unique there. "
                         "Move the start a little, or use a leak nearer to 1."
