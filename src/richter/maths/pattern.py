@@ -81,6 +81,12 @@ class Pattern:
         """ρ (n,)."""
         return (a[:, None] * self.slopes * (w @ self.X.T)).sum(axis=0) - self.y
 
+    def fitted(self, q: Floats, share: float) -> bool:
+        """Whether every residual is at most this share of the terms it is made of."""
+        a, w = self.split(q)
+        terms = np.abs(a[:, None] * self.slopes * (w @ self.X.T)).sum(axis=0) + np.abs(self.y)
+        return bool((np.abs(self.residual(a, w)) <= share * terms).all())
+
     def drive(self, rho: Floats) -> Floats:
         """ξ_i; that of a sliding neuron has no component across its hyperplanes."""
         xi = (self.slopes * rho) @ self.X
