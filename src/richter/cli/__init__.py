@@ -9,6 +9,7 @@ import typer
 
 from richter import __version__
 from richter.cli.cite import cite
+from richter.cli.data import data
 from richter.cli.doctor import doctor
 from richter.cli.interpolant import interpolant
 from richter.cli.list import list_
@@ -50,6 +51,7 @@ app.command("show")(show)
 app.command("solve", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(solve)
 app.command("phase")(phase)
 app.command("interpolant")(interpolant)
+app.command("data")(data)
 app.command("cite")(cite)
 app.command("doctor")(doctor)
 app.command("tour")(tour)
