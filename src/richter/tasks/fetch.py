@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from richter.errors import DataError, FileError, MissingExtraError, ParameterError, message
+from richter.errors import DataError, MissingExtraError, ParameterError, message
 from richter.tasks.sets import ImageSet, contents, data_folder, image_set
 
 Progress = Callable[[str, int, int], None]
@@ -59,8 +59,10 @@ def fetch(
                     raise DataError(message(f"the archive of {which.title} from {source}", f"hold {file}", "none"))
             for file in needed:
                 os.replace(Path(aside) / f"{file}.part", place / file)
-    except PermissionError as problem:
-        raise FileError(f"{which.title} cannot be written to {place}: {problem.strerror}.") from None
+    except DataError:
+        raise
+    except OSError as problem:
+        raise DataError(f"{which.title} cannot be written to {place}: {problem.strerror or problem}.") from None
     return place
 
 

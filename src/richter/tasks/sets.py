@@ -55,15 +55,9 @@ class ImageSet:
     def check(self, path: Path, name: str, data: bytes) -> None:
         """Raise unless the content is the published one."""
         if md5(data) != self.files[name]:
-            do = f"Remove it and type: richter data fetch {self.name}"
-            raise DataError(
-                message(
-                    f"{path}",
-                    f"have the md5 sum {self.files[name]}",
-                    f"{md5(data)} ({len(data)} bytes): it is truncated or damaged",
-                    do,
-                )
-            )
+            must, got = f"have the md5 sum {self.files[name]}", f"{md5(data)} ({len(data)} bytes)"
+            do = f"It is truncated or damaged: remove it and type: richter data fetch {self.name}"
+            raise DataError(message(f"{path}", must, got, do))
 
     def read(self, root: Path, name: str, check: bool = True) -> bytes:
         """The content of a file, unpacked and checked."""
