@@ -55,6 +55,7 @@ class Checkpoints:
 
     def load(self, model: nn.Module, optimiser: torch.optim.Optimizer, losses: Tensor) -> int:
         """Put the stored state in place and return its step; 0 if there is none."""
+        from safetensors import SafetensorError
         from safetensors.torch import load
 
         path = self.folder / INDEX
@@ -68,7 +69,7 @@ class Checkpoints:
             if int(index["schema"]) != SCHEMA or zlib.crc32(data) != index["crc32"]:
                 raise ValueError
             tensors = load(data)
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError):
             raise FileError(message(f"the checkpoint {path}", "be whole", "a damaged one", start_over)) from None
         self._compare(facts)
         if step > len(losses):
