@@ -194,6 +194,30 @@ def test_a_steep_start_that_then_learns_is_not_a_divergence_control(seed: int) -
     assert run.diverged_at is None and np.isfinite(run.losses).all()
 
 
+def test_a_first_batch_that_is_fitted_already_does_not_make_the_rest_a_divergence() -> None:
+    task = Task(
+        inputs=np.eye(2), targets=np.array([0.0, 1.0]), test_inputs=np.eye(2), test_targets=np.ones(2), name="two"
+    )
+    first = []
+    for rng in range(8):
+        model = torch.nn.Linear(2, 1, bias=False, dtype=torch.float64)
+        torch.nn.init.zeros_(model.weight)
+        run = train(model, task, steps=6, rate=0.1, batch=1, rng=rng)
+        first.append(float(run.losses[0]))
+        assert run.losses.max() == 0.5
+    assert set(first) == {0.0, 0.5}
+
+
+def test_a_batch_of_the_half_sum_moves_as_far_as_all_examples_would(seed: int) -> None:
+    task, made = linear_task(seed), []
+    for loss, rate in (("half-sum", 0.01), ("mse", 0.12)):  # a sum over 12 examples, a mean over them
+        model = torch.nn.Linear(3, 1, bias=False, dtype=torch.float64)
+        torch.nn.init.ones_(model.weight)
+        train(model, task, steps=9, rate=rate, batch=4, loss=loss, rng=seed)
+        made.append(model.weight.detach().numpy())
+    assert_close(made[0], made[1], IDENTITY, scale=1.0)
+
+
 @pytest.mark.parametrize(
     ("more", "error", "text"),
     [
@@ -262,3 +286,12 @@ except MissingExtraError as problem:
     assert done.stdout == 'Training needs torch, which is not installed. Type: pip install "richter[torch]"\n', (
         done.stderr
     )
+
+
+def test_the_longest_name_decides_a_layers_rate() -> None:
+    model = mlp(2, [3])
+    rates = {"layer1.bias": 3.0, "layer1": 0.0}
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    train(model, linear_task(0, d=2), steps=1, rate=0.1, layer_rates=rates)
+    moved = {name: not torch.equal(p, before[name]) for name, p in model.named_parameters()}
+    assert moved == {"layer1.weight": False, "layer1.bias": True, "layer2.weight": True, "layer2.bias": True}

@@ -120,9 +120,10 @@ def train(
     watch = _Watch(losses, loss_of_zero(loss, data, task.outputs), first, rate, go_on)
     order = _Order(n, size, seed, data.inputs.device)
     modes = {module: module.training for module in model.modules()}
-    cuda = data.inputs.device.type == "cuda"
+    devices = [data.inputs.device] if data.inputs.device.type == "cuda" else []
+    generators = [torch.default_generator, *(torch.cuda.default_generators[d.index] for d in devices)]
     with (
-        torch.random.fork_rng(devices=[data.inputs.device] if cuda else []),
+        torch.random.fork_rng(devices=devices),
         bar(f"training on {task.name}", steps, first, progress) as tell,
     ):
         model.train()
@@ -134,7 +135,8 @@ def train(
                 model.train()
             if step == steps:
                 break
-            _seed(seed + step, cuda)
+            for generator in generators:
+                generator.manual_seed(seed + step)
             rows = order.rows(step)
             x, y = (data.inputs, data.targets) if rows is None else (data.inputs[rows], data.targets[rows])
             maker.zero_grad(set_to_none=True)
@@ -153,12 +155,6 @@ def train(
     for module, training in modes.items():
         module.training = training
     return Run(model, losses.cpu().numpy(), time.monotonic() - begun, first, watch.diverged_at)
-
-
-def _seed(seed: int, cuda: bool) -> None:
-    torch.default_generator.manual_seed(seed)
-    if cuda:
-        torch.cuda.manual_seed(seed)
 
 
 class _Order:
