@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from richter.cli import main
+from richter.cli.data import download_bar
 from richter.tasks import sets
 from richter.tasks.sets import SETS
 from tests.tasks.made_sets import small_cifar, small_mnist, write
@@ -103,3 +104,14 @@ def test_wrong_usage_is_one_line_and_exit_2(
 ) -> None:
     code, out, err = run(capsys, *args)
     assert code == 2 and not out and text in err and err.count("\n") == 1
+
+
+def test_the_bar_names_the_file_and_is_silent_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with download_bar(False) as tell:
+        assert tell is None
+    with download_bar(True) as tell:
+        assert tell is not None
+        tell("images.gz", 500, 2000)
+        tell("images.gz", 2000, 2000)
+    out, err = capsys.readouterr()
+    assert not out and err.count("images.gz") == 1 and "2.0/2.0 kB" in err

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,7 +50,7 @@ def data(
             must = f"name sets ({', '.join(SETS)})"
             raise ParameterError(message("`richter data fetch`", must, "none", "Type: richter data fetch mnist"))
         for each in chosen:
-            with _progress() as tell:
+            with download_bar(sys.stderr.isatty()) as tell:
                 place = fetch(each, root, address=address, progress=tell)
             if not as_json:
                 typer.echo(f"{each.title}: whole in {place}")
@@ -94,26 +96,23 @@ def _show(rows: list[dict[str, Any]], root: Path, named: bool) -> None:
         console.print(f"Get one: richter data fetch NAME, or --data-dir, or RICHTER_DATA (now {root}).", soft_wrap=True)
 
 
-class _progress:
-    """A progress bar with the time left on standard error; nothing when that is not a terminal."""
+@contextmanager
+def download_bar(show: bool) -> Iterator[Progress | None]:
+    """A bar with the time left for each download on standard error; nothing unless it is to be shown."""
+    if not show:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
 
-    def __enter__(self) -> Progress | None:
-        self.bar: Any = None
-        if not sys.stderr.isatty():
-            return None
-        from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-        self.bar = Progress(*columns, console=Console(stderr=True)).__enter__()
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Bars(*columns, console=Console(stderr=True)) as bars:
         rows: dict[str, Any] = {}
 
         def tell(name: str, done: int, total: int) -> None:
-            row = rows.setdefault(name, self.bar.add_task(name) if name not in rows else None)
-            self.bar.update(row, completed=done, total=total or None)
+            if name not in rows:
+                rows[name] = bars.add_task(name)
+            bars.update(rows[name], completed=done, total=total or None)
 
-        return tell
-
-    def __exit__(self, *problem: object) -> None:
-        if self.bar is not None:
-            self.bar.__exit__(None, None, None)
+        yield tell

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -11,9 +10,6 @@ from torch.nn import functional
 
 from richter.errors import ParameterError, UnknownNameError, message, nearest
 from richter.tasks.task import Task, Tensors
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LOSSES = {
     "mse": "½ · mean over the examples of ‖f − y‖², as NAM24",
@@ -71,8 +67,3 @@ def loss_of_zero(name: str, data: Tensors, outputs: int) -> float:
     if name == "cross-entropy":
         return math.log(outputs)
     return float(loss_value(name, torch.zeros_like(data.targets), data.targets))
-
-
-def batches(data: Tensor, size: int) -> Iterator[slice]:
-    """Slices of at most `size` examples."""
-    return (slice(i, i + size) for i in range(0, len(data), size))

@@ -7,8 +7,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from richter.tasks.randomness import count
 from richter.tasks.task import Task
-from richter.training.losses import batches, examples, loss_value
+from richter.training.losses import examples, loss_value
 
 
 class Score(NamedTuple):
@@ -28,6 +29,7 @@ def score(model: nn.Module, task: Task, *, loss: str = "mse", batch: int = 1000)
     >>> score(mlp(10, [5], 3), gaussian_classes(50), loss="cross-entropy")._fields
     ('loss', 'accuracy', 'test_loss', 'test_accuracy')
     """
+    count("`batch`", batch)
     data = examples(model, task, loss)
     classes = task.torch() if task.kind == "classification" else None
     modes = {module: module.training for module in model.modules()}
@@ -48,7 +50,8 @@ def _one(model: nn.Module, x: Tensor, y: Tensor, classes: Tensor | None, loss: s
     if not len(x):
         return float("nan"), float("nan")
     total, right = 0.0, 0
-    for part in batches(x, batch):
+    for start in range(0, len(x), batch):
+        part = slice(start, start + batch)
         outputs = model(x[part])
         size = len(outputs)
         # A sum adds up over the parts, a mean by their sizes.
