@@ -107,8 +107,8 @@ class ReluEvolution(AbstractExperiment):
         worst, rich = float(flips[able].max()), float(ds.hamming.sel(kind="balanced").isel(t=-1).median())
         return Verdict.of(
             worst <= 0.25 * rich,
-            f"at the fit at most {worst:.3f} of the patterns have changed ({int(able.sum())} starts); balanced in the end "
-            f"{rich:.3f} in the median",
+            f"at the fit at most {worst:.3f} of the patterns have changed ({int(able.sum())} starts); balanced in the "
+            f"end {rich:.3f} in the median",
             "at most a quarter of the balanced start's",
             self._scale(ds),
         )
