@@ -116,7 +116,7 @@ def within_quotient(of: Classes) -> float:
 
 @implements(NAM24["Proposition 2.5.1"], NAM24["Eq. 2.10"], NAM24["Eq. D.24"], NAM24["Eq. D.34"])
 def within_times_between(of: Classes) -> float:
-    r"""$\mathrm{Tr}(\Sigma_W\Sigma_B)/(\mathrm{Tr}\,\Sigma_W\,\mathrm{Tr}\,\Sigma_B)$: how the scatters overlap, 0 to 1.
+    r"""$\mathrm{Tr}(\Sigma_W\Sigma_B)/(\mathrm{Tr}\,\Sigma_W\,\mathrm{Tr}\,\Sigma_B)$: the overlap of the two, 0 to 1.
 
     The sums of Eq. 2.10 without their sizes. 0 also for spread features whose spread is across the class means; no
     spread at all: 0; equal class means: NaN.

@@ -74,7 +74,7 @@ def quality(eigenfunctions: ArrayLike, targets: ArrayLike) -> Floats:
     )
 )
 def utilisation(eigenfunctions: ArrayLike, learned: ArrayLike) -> Floats:
-    r"""$\hat Q_k=\langle e_k|P_{\hat{\mathcal H}}|e_k\rangle/\dim\hat{\mathcal H}$: the learned space's share of e_k."""
+    r"""$\hat Q_k=\langle e_k|P_{\hat{\mathcal H}}|e_k\rangle/\dim\hat{\mathcal H}$: the learned share of e_k."""
     return quality(eigenfunctions, learned)
 
 
