@@ -1,0 +1,160 @@
+"""Consecutive weight layers of a torch model as matrices that meet in one hidden dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from richter.errors import ParameterError, message
+from richter.probes.trace import INPUT, MOVED, PARTS, Record, Source, Weight, watch
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+Floats = NDArray[np.float64]
+Names = tuple[str, str]  # (first, second) in the order of execution
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two layers, the second of which reads what the first gives, through `between` and nothing else."""
+
+    first: Weight
+    second: Weight
+    between: tuple[str, ...]
+
+    @property
+    def names(self) -> Names:
+        """(first, second)."""
+        return self.first.name, self.second.name
+
+    def matched(self, first: Tensor, second: Tensor) -> tuple[Floats, Floats]:
+        """(W (hidden, input), A (output, hidden)) from tensors stored like the two weights, or their gradients.
+
+        A convolution's hidden dimension is its channels: W is output channels × rest, A is rest × input channels.
+        Behind a flattened convolution the linear layer's columns are channels × positions; positions join the rest.
+        """
+        W, A = dense(first, self.first.groups), dense(second, self.second.groups)
+        W = W.reshape(W.shape[0], -1)
+        A = np.moveaxis(A, 1, -1).reshape(-1, A.shape[1])
+        hidden, read = W.shape[0], A.shape[1]
+        if read > hidden:
+            A = A.reshape(A.shape[0], hidden, read // hidden).swapaxes(1, 2).reshape(-1, hidden)
+        elif hidden > read:
+            W = W.reshape(read, -1)
+        return W, A
+
+
+@dataclass(frozen=True)
+class Structure:
+    """The pairs that can be compared, and by name every one that cannot."""
+
+    record: Record
+    pairs: tuple[Pair, ...]
+    excluded: dict[Names, str]
+    opaque: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PairValues(Mapping[Names, float]):
+    """A number per pair of consecutive layers, in the order of execution.
+
+    `between`: the functions between the two. `excluded`: pairs that are out of scope, with the reason. `opaque`:
+    blocks with weights of their own that cannot be looked into.
+    """
+
+    values_by_pair: dict[Names, float]
+    between: dict[Names, tuple[str, ...]] = field(default_factory=dict)
+    excluded: dict[Names, str] = field(default_factory=dict)
+    opaque: tuple[str, ...] = ()
+
+    def __getitem__(self, pair: Names) -> float:
+        return self.values_by_pair[pair]
+
+    def __iter__(self) -> Iterator[Names]:
+        return iter(self.values_by_pair)
+
+    def __len__(self) -> int:
+        return len(self.values_by_pair)
+
+
+def structure(model: nn.Module, batch: Any = None) -> Structure:
+    """The consecutive weight layers of a model, by one watched pass of two examples.
+
+    Without a batch, zeros of the shape that the first layer takes are tried.
+    """
+    record = watch(model, batch) if batch is not None else _watch_zeros(model)
+    pairs: list[Pair] = []
+    excluded: dict[Names, str] = {}
+    for source, name in record.feeds:
+        firsts = [layer for layer in source.layers if layer != INPUT]
+        second = record.weights[name]
+        if source.mixed:
+            excluded |= {(layer, name): source.mixed for layer in firsts or [INPUT]}
+        elif firsts:
+            reason = _mismatch(record.weights[firsts[0]], second, source)
+            if reason:
+                excluded[firsts[0], name] = reason
+            else:
+                pairs.append(Pair(record.weights[firsts[0]], second, source.between))
+    return Structure(record, tuple(pairs), excluded, tuple(record.opaque))
+
+
+def _mismatch(first: Weight, second: Weight, source: Source) -> str:
+    """Why two layers cannot be matched, or nothing."""
+    parts = [step for step in source.between if step in PARTS]
+    if parts:
+        return f"`{parts[0]}` takes a part of the layer"
+    made, read = first.value.shape[0], second.value.shape[1] * second.groups
+    moved = [step for step in source.between if step in MOVED]
+    if moved and (made != read or first.kind != "conv"):
+        return f"`{moved[0]}` changes the order of the neurons"
+    if made == read:
+        return ""
+    if read % made == 0 and first.kind == "conv" and second.kind != "conv":
+        return ""
+    if made % read == 0 and first.kind != "conv" and second.kind == "conv":
+        return ""
+    return f"the layer gives {made} values, the next takes {read}"
+
+
+def dense(weight: Tensor, groups: int = 1) -> Floats:
+    """A weight as float64; a grouped convolution with its zeros filled in, (output, input, …)."""
+    w = weight.detach().to("cpu").double().numpy()
+    if groups == 1:
+        return np.asarray(w)
+    out, part = w.shape[0] // groups, w.shape[1]
+    full = np.zeros((w.shape[0], part * groups, *w.shape[2:]))
+    for g in range(groups):
+        rows = slice(g * out, (g + 1) * out)
+        full[rows, g * part : (g + 1) * part] = w[rows]
+    return full
+
+
+def turned(weight: Weight, stored: Tensor) -> Tensor:
+    """A tensor shaped like the parameter, such as its gradient, turned to (output, input, …)."""
+    return stored.transpose(0, 1) if weight.turned == "transposed" else stored
+
+
+def _watch_zeros(model: nn.Module) -> Record:
+    import torch
+
+    first = next((p for p in model.parameters() if p.ndim >= 2), None)
+    if first is None:
+        raise ParameterError(message("the model", "have at least one weight matrix", type(model).__name__))
+    shapes = [(2, first.shape[1])]
+    if first.ndim > 2:
+        shapes = [(2, int(first.shape[1]), *(size,) * (first.ndim - 2)) for size in (32, 28, 64, 96, 224)]
+    for shape in shapes:
+        try:
+            return watch(model, torch.zeros(shape, dtype=first.dtype, device=first.device))
+        except (RuntimeError, IndexError, TypeError):
+            continue
+    advice = "Give a batch of inputs: batch=x."
+    raise ParameterError(message("the input of the model", "be of a shape that its first layer tells", None, advice))
+
+
