@@ -10,11 +10,11 @@ import pytest
 SRC = Path(__file__).parents[1] / "src" / "richter"
 # Left to right: a room may import itself and what stands to its left.
 ARROW = [
-    {"errors", "refs"}, {"params", "schema", "regime"}, {"maths"}, {"theory"}, {"figure"}, {"draw"},
+    {"errors", "refs"}, {"params", "schema", "regime"}, {"maths"}, {"theory", "probes"}, {"figure"}, {"draw"},
     {"catalog", "doctor"}, {"report"}, {"testing"}, {"cli"}, {"__main__"},
 ]  # fmt: skip
 # Optional libraries and the only rooms that may name them.
-OPTIONAL = {"matplotlib": {"draw"}, "plotly": {"draw"}, "torch": set[str](), "jax": set[str](), "typer": {"cli"}}
+OPTIONAL = {"matplotlib": {"draw"}, "plotly": {"draw"}, "torch": {"probes"}, "jax": set[str](), "typer": {"cli"}}
 HEAVY = {"xarray", "scipy", "matplotlib", "plotly", "torch", "jax", "h5netcdf", "rich"}  # load on use
 
 

@@ -116,17 +116,15 @@ def within_quotient(of: Classes) -> float:
 
 @implements(NAM24["Proposition 2.5.1"], NAM24["Eq. 2.10"], NAM24["Eq. D.24"], NAM24["Eq. D.34"])
 def within_times_between(of: Classes) -> float:
-    r"""$\mathrm{Tr}(\Sigma_W\Sigma_B)/(\mathrm{Tr}\,\Sigma_W\,\mathrm{Tr}\,\Sigma_B)$: the overlap of the two, 0 to 1.
+    r"""$\mathrm{Tr}(\Sigma_W\Sigma_B)/(\mathrm{Tr}\,\Sigma_B)^2$: the spread in the directions of the class means.
 
-    The sums of Eq. 2.10 without their sizes. 0 also for spread features whose spread is across the class means; no
-    spread at all: 0; equal class means: NaN.
+    The sums of Eq. 2.10 without their units. It is 0 also for features whose spread is across the class means;
+    equal class means: NaN.
     """
     n, C = of.features.shape[0], of.means.shape[0]
-    within, between = float((of.within**2).sum() / n), float((of.centred**2).sum() / C)
-    if between == 0:
-        return float("nan")
+    between = float((of.centred**2).sum() / C)
     product = float(((of.within @ of.centred.T) ** 2).sum() / (n * C))
-    return product / (within * between) if within > 0 else 0.0
+    return product / between**2 if between > 0 else float("nan")
 
 
 @implements(NAM24["Eq. D.7"], NAM24["Eq. 2.11"], NAM24["Proposition 2.5.2"])

@@ -59,7 +59,7 @@ class Conserved:
 
 
 def conserved(model: nn.Module, rates: Mapping[str, float] | float = 1.0, batch: Any = None) -> Conserved:
-    r"""$\delta_i=\eta_w\|a_i\|^2-\eta_a\|w_i\|^2-\frac{\eta_a\eta_w}{\eta_b}b_i^2$ of every two consecutive layers (KUN24).
+    r"""$\delta_i=\eta_w\|a_i\|^2-\eta_a\|w_i\|^2-\frac{\eta_a\eta_w}{\eta_b}b_i^2$ of every two layers in a row.
 
     Conserved by gradient flow on any loss if nothing but positively homogeneous or linear functions (ReLU, leaky
     ReLU, pooling) is between the layers, nobody else reads the first one, and every weight is used once. If all
@@ -97,7 +97,9 @@ def conserved(model: nn.Module, rates: Mapping[str, float] | float = 1.0, batch:
             bias = _per_neuron(dense(parameters[bias_name]), W.shape[0])
         delta[pair.names] = neuron_imbalance(A, W, bias, r)
         size[pair.names] = 2 * r.w * (A**2).sum(axis=0) - delta[pair.names]
-        if set(pair.between) <= LINEAR | SCALED | MOVED and (bias is None or bias.shape[0] == dense(parameters[bias_name]).size):
+        if set(pair.between) <= LINEAR | SCALED | MOVED and (
+            bias is None or bias.shape[0] == dense(parameters[bias_name]).size
+        ):
             matrix[pair.names] = layer_imbalance(A, W, bias, r)
         used[pair.names] = r
     norms = {name: float(np.linalg.norm(dense(w.value))) for name, w in found.record.weights.items()}

@@ -68,9 +68,13 @@ def inputs(model: nn.Module, batch: Any) -> Tensor:
     torch = torch_library("A probe")
     x = batch[0] if isinstance(batch, (tuple, list)) and len(batch) else batch
     if not isinstance(x, torch.Tensor):
-        raise ParameterError(message("the batch", "be a tensor or an (inputs, labels) pair of tensors", type(x).__name__))
+        raise ParameterError(
+            message("the batch", "be a tensor or an (inputs, labels) pair of tensors", type(x).__name__)
+        )
     if x.ndim == 0 or x.shape[0] == 0:
-        raise ParameterError(message("the batch", "have at least one example on its first axis", f"shape {tuple(x.shape)}"))
+        raise ParameterError(
+            message("the batch", "have at least one example on its first axis", f"shape {tuple(x.shape)}")
+        )
     first = next(model.parameters(), None)
     if first is not None and first.device != x.device:
         advice = f"Use batch.to({str(first.device)!r})."
@@ -105,7 +109,9 @@ def numbers(value: Any, name: str) -> Floats:
     if not np.isfinite(array).all():
         bad = int((~np.isfinite(array)).sum())
         advice = "Look for a diverged weight or an input that is not finite."
-        raise ParameterError(message(f"the values of `{name}`", "be finite", f"{bad} of {array.size} that are not", advice))
+        raise ParameterError(
+            message(f"the values of `{name}`", "be finite", f"{bad} of {array.size} that are not", advice)
+        )
     return array
 
 

@@ -146,7 +146,7 @@ def _watch_zeros(model: nn.Module) -> Record:
     first = next((p for p in model.parameters() if p.ndim >= 2), None)
     if first is None:
         raise ParameterError(message("the model", "have at least one weight matrix", type(model).__name__))
-    shapes = [(2, first.shape[1])]
+    shapes: list[tuple[int, ...]] = [(2, int(first.shape[1]))]
     if first.ndim > 2:
         shapes = [(2, int(first.shape[1]), *(size,) * (first.ndim - 2)) for size in (32, 28, 64, 96, 224)]
     for shape in shapes:
@@ -156,5 +156,3 @@ def _watch_zeros(model: nn.Module) -> Record:
             continue
     advice = "Give a batch of inputs: batch=x."
     raise ParameterError(message("the input of the model", "be of a shape that its first layer tells", None, advice))
-
-

@@ -21,14 +21,23 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 # What may stand between two layers, by the names of torch's functions (a trailing underscore is dropped).
-NEURONS = frozenset({"relu", "relu6", "leaky_relu", "prelu", "hardtanh", "elu", "selu", "celu", "gelu", "silu", "mish", "threshold", "hardswish"})  # fmt: skip
-HOMOGENEOUS = frozenset({"relu", "leaky_relu", "prelu", "max_pool1d", "max_pool2d", "max_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d", "abs"})  # fmt: skip
-LINEAR = frozenset({"flatten", "view", "reshape", "contiguous", "squeeze", "unsqueeze", "clone", "detach", "to", "type", "float", "double", "dropout", "feature_dropout", "alpha_dropout", "avg_pool1d", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "mean", "sum", "unflatten", "view_as", "reshape_as", "neg", "pad", "interpolate", "upsample"})  # fmt: skip
-SCALED = frozenset({"mul", "div", "true_divide", "multiply", "divide"})  # by a number
-MOVED = frozenset({"permute", "transpose", "t", "T", "mT", "swapaxes", "movedim"})
-ADDED = frozenset({"add", "radd", "sub", "rsub", "subtract"})
-WEIGHTS = frozenset({"linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "embedding", "addmm", "matmul", "mm", "mv", "rmatmul", "bilinear"})  # fmt: skip
-PARTS = frozenset({"getitem", "chunk", "split", "narrow", "select", "unbind", "index_select", "gather", "roll", "glu"})
+NEURONS = frozenset("relu relu6 leaky_relu prelu hardtanh elu selu celu gelu silu mish threshold hardswish".split())
+HOMOGENEOUS = frozenset(
+    "relu leaky_relu prelu max_pool1d max_pool2d max_pool3d adaptive_max_pool1d adaptive_max_pool2d abs".split()
+)
+LINEAR = frozenset(
+    "flatten view reshape contiguous squeeze unsqueeze clone detach to type float double dropout "
+    "feature_dropout alpha_dropout avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d "
+    "mean sum unflatten view_as reshape_as neg pad interpolate upsample".split()
+)
+SCALED = frozenset("mul div true_divide multiply divide".split())  # by a number
+MOVED = frozenset("permute transpose t T mT swapaxes movedim".split())
+ADDED = frozenset("add radd sub rsub subtract".split())
+WEIGHTS = frozenset(
+    "linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d embedding addmm matmul mm "
+    "mv rmatmul bilinear".split()
+)
+PARTS = frozenset("getitem chunk split narrow select unbind index_select gather roll glu".split())
 INPUT = "input"  # stands for the network's input where layers are named
 
 
@@ -108,7 +117,8 @@ def _watcher() -> Any:
     class Watcher(TorchFunctionMode):
         def __init__(self, model: nn.Module, patterns: bool) -> None:
             super().__init__()
-            self.record, self.stack, self.patterns = Record(), [], patterns
+            self.record, self.patterns = Record(), patterns
+            self.stack: list[str] = []
             self.names = {id(p): name for name, p in model.named_parameters()}
             self.params: dict[int, tuple[str, str]] = {id(p): (name, "") for name, p in model.named_parameters()}
             self.sources: dict[int, Source] = {}
@@ -136,7 +146,9 @@ def _watcher() -> Any:
                 name, k = f"{place}#{k}", k + 1
             if not bool(torch.isfinite(x).all()):
                 advice = "Look for a diverged weight or an input that is not finite."
-                raise ParameterError(message(f"what goes into the neurons of `{name}`", "be finite", "NaN or ∞", advice))
+                raise ParameterError(
+                    message(f"what goes into the neurons of `{name}`", "be finite", "NaN or ∞", advice)
+                )
             self.record.neurons[name] = (x.detach() > 0).flatten(1).to("cpu")
 
         def _follow(self, name: str, args: Any, kwargs: Any, given: list[Any], made: list[Any]) -> None:
@@ -168,7 +180,9 @@ def _watcher() -> Any:
             while label in self.record.weights:
                 label, k = f"{base}#{k}", k + 1
             value, kind, turned = w.detach(), "linear", how
-            if name == "embedding" or (name in {"matmul", "mm", "addmm", "rmatmul"} and not _on_the_left(name, args, w)):
+            if name == "embedding" or (
+                name in {"matmul", "mm", "addmm", "rmatmul"} and not _on_the_left(name, args, w)
+            ):
                 value, kind = value.transpose(0, 1), "embedding" if name == "embedding" else "linear"
                 turned = {"": "transposed", "transposed": ""}.get(how, how)
             if name.startswith("conv"):
@@ -201,7 +215,11 @@ def _watcher() -> Any:
                     return Source(layers, between, mixed or f"`{name}` joins {', '.join(layers) or 'values'}")
             if weights and name in ADDED and len(layers) == 1 and not between and self._bias(layers[0], weights):
                 return Source(layers, between, mixed)
-            step = name if not (weights or len(values) > 1) or name in NEURONS or name.endswith("norm") else f"{name} with a tensor"
+            step = (
+                name
+                if not (weights or len(values) > 1) or name in NEURONS or name.endswith("norm")
+                else f"{name} with a tensor"
+            )
             return Source(layers, (*between, step), mixed)
 
         def _bias(self, layer: str, weights: list[Any]) -> bool:
