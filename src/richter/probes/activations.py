@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from richter.errors import ParameterError, message
-from richter.probes.observe import flat, inputs, layer, numbers, torch_library, undisturbed
+from richter.probes.observe import first_tensor, flat, inputs, layer, numbers, torch_library, undisturbed
 from richter.probes.trace import watch
 
 if TYPE_CHECKING:
@@ -19,11 +19,16 @@ Floats = NDArray[np.float64]
 CHUNK = 512
 
 
-def last_layer(model: nn.Module, batch: Any) -> str:
-    """The weight layer, a module, whose output is the model's: its input are the features of the last layer."""
+def last_layer(model: nn.Module, batch: Any, required: bool = True) -> str:
+    """The weight layer, a module, whose output is the model's: its input are the features of the last layer.
+
+    If there is no such layer and it is not `required`: an empty name.
+    """
     record = watch(model, batch)
     modules = dict(model.named_modules())
-    ends = [name for name, readers in record.readers.items() if "output" in readers and name in modules]
+    ends = [name for name in record.ends if name in modules]
+    if len(ends) != 1 and not required:
+        return ""
     if len(ends) != 1:
         got = ", ".join(ends) or "none"
         raise ParameterError(message("the last layer", "be one module", got, "Name the layer: layer='…'."))
@@ -38,7 +43,6 @@ def activations(model: nn.Module, batches: Any, layer_name: str | None = None) -
         batches: a tensor of inputs, an (inputs, labels) pair, or an iterable of such, for instance a DataLoader.
         layer_name: whose output the features are; without it, the *input* of the last weight layer.
     """
-    torch = torch_library("A probe")
     target = None
     for x in chunks(model, batches):
         if target is None:
@@ -56,8 +60,7 @@ def activations(model: nn.Module, batches: Any, layer_name: str | None = None) -
         if not seen:
             raise ParameterError(message(f"the layer `{layer_name}`", "be run by the model", "no call of it"))
         named = layer_name or "the features of the last layer"
-        made = out if isinstance(out, torch.Tensor) else out[0] if isinstance(out, (tuple, list)) and len(out) else out
-        yield flat(numbers(seen[-1], named)), flat(numbers(made, "the model's output"))
+        yield flat(numbers(seen[-1], named)), flat(numbers(first_tensor(out, "the model"), "the model's output"))
 
 
 def chunks(model: nn.Module, batches: Any) -> Iterator[Tensor]:

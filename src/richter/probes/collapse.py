@@ -28,8 +28,9 @@ def neural_collapse(
     r"""How far features are from collapse; all entries are 0 on a collapsed network but `imbalance`, which is ≥ 1.
 
     `within_over_between` NC1 Tr(Σ_WΣ_B⁺)/C; `within_quotient` Tr Σ_W/Tr Σ_B; `within_times_between`
-    Tr(Σ_WΣ_B)/(Tr Σ_B)², the quantity of NAM24 Eq. 2.10; `equinorm`, `equiangle` NC2; with the last layer's weight `duality` NC3, the largest
-    gap of Eq. D.8, and `disagreement` NC4; `imbalance` the largest class over the smallest. For classes that are not
+    Tr(Σ_WΣ_B)/(Tr Σ_B)², the quantity of NAM24 Eq. 2.10; `equinorm`, `equiangle` NC2; with the last layer's weight
+    `duality` NC3, the largest gap of Eq. D.8, and `disagreement` NC4; `imbalance` the largest class over the
+    smallest. For classes that are not
     balanced Σ_W weighs examples and Σ_B classes alike (Eqs D.4, D.5), and no simplex need be the end.
 
     Args:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from richter.errors import ParameterError, message
 from richter.maths.representation import debiased_alignment, relative_change
-from richter.probes.activations import activations
+from richter.probes.activations import activations, chunks, last_layer
 from richter.probes.observe import numbers
 from richter.probes.trace import signs, watch
 
@@ -28,7 +28,7 @@ class Origin:
 
     parameters: dict[str, Floats]
     patterns: dict[str, Bools]  # (example, unit)
-    features: Floats  # (example, feature)
+    features: Floats | None  # (example, feature); None if the last layer is no module and none was named
     layer: str | None
 
 
@@ -63,8 +63,10 @@ def start(model: nn.Module, batch: Any, layer: str | None = None) -> Origin:
 
     `layer` names the representation of `representation_drift`; without it, the input of the last weight layer.
     """
-    phi = np.concatenate([rows for rows, _ in activations(model, batch, layer)])
-    return Origin(_parameters(model), signs(watch(model, batch, patterns=True)), phi, layer)
+    chosen = layer or last_layer(model, next(iter(chunks(model, batch))), required=False)
+    return Origin(
+        _parameters(model), _patterns(model, batch), _features(model, batch, layer) if chosen else None, layer
+    )
 
 
 def distance(now: Mapping[str, Floats], before: Mapping[str, Floats]) -> Distance:
@@ -124,12 +126,15 @@ def hamming_distance(
     averaged over examples, which the authors' code reports. Never compare the two. Functional activations count like
     modules; a position of a convolution's output is a unit.
     """
-    return flips(signs(watch(model, batch, patterns=True)), origin.patterns, normalised)
+    return flips(_patterns(model, batch), origin.patterns, normalised)
 
 
 def representation_drift(model: nn.Module, batch: Any, origin: Origin) -> Drift:
     """1 − debiased CKA between the features now and at the origin, which ignores rotations and scale, and ‖ΔΦ‖/‖Φ₀‖."""
-    phi = np.concatenate([rows for rows, _ in activations(model, batch, origin.layer)])
+    if origin.features is None:
+        advice = "Name the layer: start(model, batch, layer='…')."
+        raise ParameterError(message("the origin", "hold a representation", "none", advice))
+    phi = _features(model, batch, origin.layer)
     if phi.shape != origin.features.shape:
         must = f"be those of the origin's examples, shape {origin.features.shape}"
         raise ParameterError(
@@ -140,6 +145,15 @@ def representation_drift(model: nn.Module, batch: Any, origin: Origin) -> Drift:
 
 def _parameters(model: nn.Module) -> dict[str, Floats]:
     return {name: np.array(numbers(p, name)) for name, p in model.named_parameters()}
+
+
+def _features(model: nn.Module, batch: Any, layer: str | None) -> Floats:
+    return np.concatenate([rows for rows, _ in activations(model, batch, layer)])
+
+
+def _patterns(model: nn.Module, batch: Any) -> dict[str, Bools]:
+    parts = [signs(watch(model, x, patterns=True)) for x in chunks(model, batch)]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def _ratio(moved: list[float], sizes: list[float]) -> tuple[float, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +100,16 @@ def as_tensor(value: Any, name: str) -> Tensor:
         advice = "Name a layer that returns one tensor."
         raise ParameterError(message(f"the output of `{name}`", "be a tensor", type(value).__name__, advice))
     return value
+
+
+def first_tensor(value: Any, name: str) -> Tensor:
+    """The tensor among what a model returns: itself, "logits" of a mapping, or the first one."""
+    torch = torch_library("A probe")
+    if isinstance(value, Mapping):
+        value = list(value.values()) if "logits" not in value else value["logits"]
+    if isinstance(value, (tuple, list)):
+        value = next((item for item in value if isinstance(item, torch.Tensor)), value)
+    return as_tensor(value, name)
 
 
 def numbers(value: Any, name: str) -> Floats:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from richter.errors import ParameterError, message
+from richter.probes.observe import torch_library
 from richter.probes.trace import INPUT, MOVED, PARTS, Record, Source, Weight, watch
 
 if TYPE_CHECKING:
@@ -141,17 +142,19 @@ def turned(weight: Weight, stored: Tensor) -> Tensor:
 
 
 def _watch_zeros(model: nn.Module) -> Record:
-    import torch
-
-    first = next((p for p in model.parameters() if p.ndim >= 2), None)
-    if first is None:
+    torch = torch_library("A probe of layers")
+    weight = next((p for p in model.parameters() if p.ndim >= 2), None)
+    if weight is None:
         raise ParameterError(message("the model", "have at least one weight matrix", type(model).__name__))
-    shapes: list[tuple[int, ...]] = [(2, int(first.shape[1]))]
-    if first.ndim > 2:
-        shapes = [(2, int(first.shape[1]), *(size,) * (first.ndim - 2)) for size in (32, 28, 64, 96, 224)]
+    first: Any = next((m for m in model.modules() if hasattr(m, "in_features") or hasattr(m, "in_channels")), None)
+    shapes: list[tuple[int, ...]] = [(2, weight.shape[1])]
+    if first is not None and hasattr(first, "in_features"):
+        shapes = [(2, int(first.in_features))]
+    elif first is not None and hasattr(first, "kernel_size"):
+        shapes = [(2, int(first.in_channels), *(size,) * len(first.kernel_size)) for size in (32, 28, 8, 16, 64, 224)]
     for shape in shapes:
         try:
-            return watch(model, torch.zeros(shape, dtype=first.dtype, device=first.device))
+            return watch(model, torch.zeros(shape, dtype=weight.dtype, device=weight.device))
         except (RuntimeError, IndexError, TypeError):
             continue
     advice = "Give a batch of inputs: batch=x."

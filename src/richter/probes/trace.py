@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from richter.errors import ParameterError, message, show
-from richter.probes.observe import inputs, torch_library, undisturbed
+from richter.probes.observe import first_tensor, inputs, torch_library, undisturbed
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -71,6 +71,7 @@ class Record:
     feeds: list[tuple[Source, str]] = field(default_factory=list)  # (what went in, which layer), in order
     readers: dict[str, list[str]] = field(default_factory=dict)  # layer → who uses its output
     uses: dict[str, int] = field(default_factory=dict)  # parameter → how often it was used
+    ends: tuple[str, ...] = ()  # the layers that the output comes from
     opaque: list[str] = field(default_factory=list)  # functions that hold weights and cannot be looked into
     neurons: dict[str, Tensor] = field(default_factory=dict)  # name → what goes into the activation function
 
@@ -80,14 +81,14 @@ def watch(model: nn.Module, batch: Any, patterns: bool = False) -> Record:
 
     With `patterns` all examples pass and what goes into every activation function is kept as signs.
     """
-    torch = torch_library("A probe")
     x = inputs(model, batch)
     watcher = _watcher()(model, patterns)
     seen = x if patterns else x[:2]
     watcher.sources[id(seen)] = Source((INPUT,))
     with undisturbed(model), _names(model, watcher.stack), watcher:
         out = model(seen)
-    for tensor in [out] if isinstance(out, torch.Tensor) else list(out) if isinstance(out, (tuple, list)) else []:
+    watcher.record.ends = watcher.source(first_tensor(out, "the model")).layers
+    for tensor in _leaves(out):
         for name in watcher.source(tensor).layers:
             watcher.record.readers.setdefault(name, []).append("output")
     return watcher.record
@@ -119,6 +120,7 @@ def _watcher() -> Any:
             super().__init__()
             self.record, self.patterns = Record(), patterns
             self.stack: list[str] = []
+            self.modules = dict(model.named_modules())
             self.names = {id(p): name for name, p in model.named_parameters()}
             self.params: dict[int, tuple[str, str]] = {id(p): (name, "") for name, p in model.named_parameters()}
             self.sources: dict[int, Source] = {}
@@ -174,7 +176,9 @@ def _watcher() -> Any:
             w = weights[0] if name != "addmm" or len(weights) == 1 else next(t for t in weights if t.ndim == 2)
             key, how = self.params[id(w)]
             module = self.stack[-1] if self.stack else ""
-            label = key.removesuffix(".weight") if not how or how == "transposed" else (module or key)
+            # A tied weight has one name as a parameter and one layer per use.
+            owned = bool(module) and any(p is w for p in self.modules[module]._parameters.values())
+            label = module if owned or (how == "derived" and module) else key.removesuffix(".weight")
             self.record.uses[key] = self.record.uses.get(key, 0) + 1
             k, base = 2, label
             while label in self.record.weights:
