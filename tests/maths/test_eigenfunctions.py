@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import mpmath as mp
 import numpy as np
 import pytest
@@ -11,6 +9,7 @@ import pytest
 from richter.errors import ParameterError
 from richter.maths.eigenfunctions import (
     GRAM_FLOOR,
+    Method,
     effective_dimension,
     effective_dimension_of_intensity,
     eigenfunctions,
@@ -70,11 +69,11 @@ def test_the_effective_dimension_is_the_exponential_of_the_entropy(seed: int) ->
 
 @pytest.mark.place(NAM24["Algorithm 1"], NAM24["Eq. 1.33"])
 @pytest.mark.parametrize("method", ["gram", "svd"])
-def test_the_algorithm_finds_the_features_it_was_given(seed: int, method: str) -> None:
+def test_the_algorithm_finds_the_features_it_was_given(seed: int, method: Method) -> None:
     rng = np.random.default_rng([seed, 2])
     rho = np.array([9.0, 4.0, 1.0, 0.25, 1e-3])
     phi, e = known_features(rng, 300, rho, p=9)
-    found = spectrum_of_features(phi, method)  # type: ignore[arg-type]
+    found = spectrum_of_features(phi, method)
     assert found.meaningful == 5
     np.testing.assert_allclose(found.intensity[:5], rho, rtol=1e-10)  # 1e-3/9 of the top in a Gram of 1e-16
     made = eigenfunctions(found, phi)
@@ -124,7 +123,7 @@ def test_features_without_rank_have_no_more_eigenfunctions_than_rank_control(see
     rng = np.random.default_rng([seed, 6])
     phi = rng.normal(size=(500, 3)) @ rng.normal(size=(3, 120)) + 0.0
     phi[:, 7] = 0
-    methods: tuple[Literal["gram", "svd", "auto"], ...] = ("gram", "svd", "auto")
+    methods: tuple[Method, ...] = ("gram", "svd", "auto")
     for method in methods:
         found = spectrum_of_features(phi, method)
         assert found.meaningful == 3

@@ -12,7 +12,7 @@ from torch import nn
 
 from richter.errors import ParameterError, UnknownNameError
 from richter.maths.layer_pairs import Rates, neuron_imbalance
-from richter.probes import conserved, drift, layer_alignment, predicted_drift
+from richter.probes import conserved, conserved_drift, layer_alignment, predicted_drift
 from richter.testing.tolerances import IDENTITY, assert_close, assert_slope
 from tests.probes.nets import Attention, ByHand, OutOfOrder, Residual, mlp, small_cnn, train
 
@@ -153,7 +153,7 @@ def test_the_drift_of_gradient_descent_is_the_predicted_one(seed: int, kind: str
         if kind == "linear":
             assert_close(np.diag(now.matrix[pair]), now.delta[pair], IDENTITY, scale=10.0)
             assert np.abs(now.matrix[pair] - origin.matrix[pair]).max() < 1e-2
-    absolute, relative = drift(now, origin)[pair]
+    absolute, relative = conserved_drift(now, origin)[pair]
     assert absolute == np.abs(moved).max() and relative == absolute / origin.size[pair].max()
 
 
@@ -164,7 +164,7 @@ def test_the_drift_vanishes_at_first_order_in_the_step(seed: int) -> None:
         net = mlp(seed)
         origin = conserved(net)
         train(net, x, y, step, round(0.2 / step))
-        drifts.append(drift(conserved(net), origin)["2", "4"][0])
+        drifts.append(conserved_drift(conserved(net), origin)["2", "4"][0])
     assert_slope(steps, drifts, 1)
 
 
@@ -219,7 +219,7 @@ def test_rates_are_given_by_layer_or_parameter(seed: int) -> None:
     ):
         law.gradients(net, ("0", "2"))
     with pytest.raises(ParameterError, match=r"two measurements must have the same pairs and rates"):
-        drift(law, frozen)
+        conserved_drift(law, frozen)
 
 
 def test_looking_changes_nothing(seed: int) -> None:

@@ -16,6 +16,7 @@ from richter.errors import ParameterError, message
 from richter.refs import NAM24, implements
 
 Floats = NDArray[np.float64]
+Method = Literal["auto", "gram", "svd"]
 # Below this share of the largest intensity the eigenvalues of a float64 Gram matrix are rounding.
 GRAM_FLOOR = 1e-14
 SVD_WORK = 2e9  # multiplications that a second, exact look at the tail may cost
@@ -159,13 +160,13 @@ def spectrum(gram: ArrayLike, examples: int) -> Spectrum:
 
 
 def spectrum_of_features(
-    features: ArrayLike, method: Literal["auto", "gram", "svd"] = "auto", work: float = SVD_WORK
+    features: ArrayLike, method: Method = "auto", gram: Floats | None = None, work: float = SVD_WORK
 ) -> Spectrum:
     r"""The spectrum of features (example, feature) that are held whole.
 
     "auto" takes the Gram matrix and turns to the singular values, good to 1e-30 of the largest intensity, when
     the Gram matrix' tail is rounding and they cost less than `work` multiplications, or when there are fewer
-    examples than features.
+    examples than features. `gram`: Σ ΦΦᵀ, if it is at hand.
 
     >>> float(spectrum_of_features(np.array([[1.0], [-1.0]])).intensity[0])
     1.0
@@ -177,7 +178,7 @@ def spectrum_of_features(
     if not phi.any():
         raise ParameterError(message("the features", "not all be 0", f"{p} features that are 0 on every example"))
     if method == "gram" or (method == "auto" and n >= p):
-        found = spectrum(phi.T @ phi, n)
+        found = spectrum(phi.T @ phi if gram is None else gram, n)
         rank = int((np.abs(phi).max(axis=0) > 0).sum())
         if method == "gram" or found.meaningful == rank or n * p * min(n, p) > work:
             return found

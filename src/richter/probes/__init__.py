@@ -4,7 +4,7 @@ from richter.maths.projections import minimum_projection_distance as minimum_pro
 from richter.probes.alignment import layer_alignment as layer_alignment
 from richter.probes.collapse import neural_collapse as neural_collapse
 from richter.probes.conserved import conserved as conserved
-from richter.probes.conserved import drift as drift
+from richter.probes.conserved import conserved_drift as conserved_drift
 from richter.probes.conserved import predicted_drift as predicted_drift
 from richter.probes.features import feature_metrics as feature_metrics
 from richter.probes.features import features as features

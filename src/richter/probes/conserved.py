@@ -107,7 +107,7 @@ def conserved(model: nn.Module, rates: Mapping[str, float] | float = 1.0, batch:
     return Conserved(delta, matrix, size, excluded, found.opaque, norms, used, kept)
 
 
-def drift(now: Conserved, origin: Conserved) -> dict[Names, tuple[float, float]]:
+def conserved_drift(now: Conserved, origin: Conserved) -> dict[Names, tuple[float, float]]:
     """(absolute, relative) largest change of δ per pair; relative to the pair's largest `size` at the origin."""
     if now.delta.keys() != origin.delta.keys() or now.rates != origin.rates:
         must = "have the same pairs and rates"

@@ -24,12 +24,13 @@ from richter.maths.projections import (
     minimum_projection_distance_from_moments,
     shares_from_moments,
 )
-from richter.probes.activations import CHUNK, activations
+from richter.probes.activations import activations
 
 if TYPE_CHECKING:
     import xarray as xr
     from torch import nn
 
+BLOCK = 4096  # examples per matrix product
 Floats = NDArray[np.float64]
 
 
@@ -53,9 +54,9 @@ def feature_metrics(
     ([4.0, 1.0], [0.0, 1.0])
     """
     F, g = _columns(targets), _columns(learned)
-    found = spectrum_of_features(features)
     phi_test, F_test, g_test = (features, F, g) if test is None else (test[0], _columns(test[1]), _columns(test[2]))
-    seen = moments(in_chunks(phi_test, np.concatenate([F_test, g_test], axis=1), CHUNK))
+    seen = moments(in_chunks(phi_test, np.concatenate([F_test, g_test], axis=1), BLOCK))
+    found = spectrum_of_features(features, gram=seen.gram if test is None else None)
     return _dataset(found, seen, F.shape[1], F.shape[0], test is None)
 
 
