@@ -54,6 +54,22 @@ def test_the_first_condition_is_its_definition_by_matrices(seed: int) -> None:
     assert collapse.within_times_between(of) == pytest.approx(np.trace(W @ B) / np.trace(B) ** 2, rel=1e-12)
 
 
+def test_the_nearest_mean_and_the_duality_are_their_definitions(seed: int) -> None:
+    rng = np.random.default_rng([seed, 7])
+    labels = np.arange(90) % 3
+    of = collapse.sort_into_classes(
+        rng.normal(size=(90, 4)) + 7 + rng.normal(size=(3, 4))[labels] * [[1, 2, 3, 4]], labels
+    )
+    weight, bias = rng.normal(size=(3, 4)), 5 * rng.normal(size=3)
+    nearest = np.linalg.norm(of.features[:, None] - of.means[None], axis=2).argmin(axis=1)
+    said = (of.features @ weight.T + bias).argmax(axis=1)
+    assert collapse.disagreement(of, weight, bias) == pytest.approx((nearest != said).mean(), abs=1e-15)
+    assert collapse.disagreement(of, of.means, -(of.means**2).sum(axis=1) / 2) == 0
+    unit = lambda v: v / np.linalg.norm(v)
+    gaps = [np.linalg.norm(unit(weight[i]) - unit(of.means[i] - of.centre)) for i in range(3)]
+    np.testing.assert_allclose(collapse.duality_gap(of, weight), gaps, rtol=1e-12)
+
+
 @pytest.mark.place(NAM24["Eq. D.7"], NAM24["Eq. D.8"], NAM24["Eq. D.9"])
 @pytest.mark.parametrize("C", [2, 3, 10, 100])
 def test_a_constructed_simplex_is_collapsed(seed: int, C: int) -> None:

@@ -30,6 +30,7 @@ class _Draws(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         h = torch.relu(self.norm(self.layer(x)) + torch.rand(1))
+        assert not torch.is_grad_enabled(), "a probe needs no graph"
         if self.breaks:
             raise RuntimeError("broken on purpose")
         return self.last(h)
@@ -69,7 +70,8 @@ def test_a_network_without_noise_is_not_disturbed_by_its_own_batch_statistics_co
     # The pass in training mode does move the running statistics; only the probe puts them back.
     net = _Draws().train()
     before = net.norm.running_mean.clone()  # type: ignore[union-attr]
-    net(torch.ones(4, 3))
+    with torch.no_grad():
+        net(torch.ones(4, 3))
     assert not torch.equal(before, net.norm.running_mean)  # type: ignore[arg-type]
 
 

@@ -100,7 +100,6 @@ def within_over_between(of: Classes) -> float:
     # Centring leaves rounding of the size of the means, not of their differences.
     floor = max(of.means.shape) * np.finfo(float).eps * float(np.abs(of.means).max(initial=0.0)) * np.sqrt(C)
     real = s > max(floor, s[0] * 1e-12)
-    real[C - 1 :] = False
     if not real.any():
         return float("nan")
     inside = (of.within @ right[real].T) / s[real]
