@@ -216,7 +216,8 @@ def _watcher() -> Any:
                 return Source(layers, between, mixed or f"`{name}` holds weights of its own")
             if len(values) > 1 and name not in {"batch_norm", "layer_norm", "group_norm", "instance_norm"}:
                 if len(from_layers) > 1 or name not in ADDED | SCALED:
-                    return Source(layers, between, mixed or f"`{name}` joins {', '.join(layers) or 'values'}")
+                    nearest = dict.fromkeys(s.layers[-1] for s in sources if s.layers)
+                    return Source(layers, between, f"`{name}` joins {', '.join(nearest) or 'values'}")
             if weights and name in ADDED and len(layers) == 1 and not between and self._bias(layers[0], weights):
                 return Source(layers, between, mixed)
             step = (
