@@ -217,7 +217,8 @@ def _watcher() -> Any:
             if len(values) > 1 and name not in {"batch_norm", "layer_norm", "group_norm", "instance_norm"}:
                 if len(from_layers) > 1 or name not in ADDED | SCALED:
                     nearest = dict.fromkeys(s.layers[-1] for s in sources if s.layers)
-                    return Source(layers, between, f"`{name}` joins {', '.join(nearest) or 'values'}")
+                    said = f"`{name}` joins {', '.join(nearest) or 'values'}"
+                    return Source(layers, between, said if len(nearest) > 1 else mixed or said)
             if weights and name in ADDED and len(layers) == 1 and not between and self._bias(layers[0], weights):
                 return Source(layers, between, mixed)
             step = (
