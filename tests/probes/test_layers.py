@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from richter.errors import ParameterError, UnknownNameError
@@ -68,7 +70,7 @@ def test_grouped_and_transposed_convolutions_and_views_are_matched(seed: int) ->
 
 def test_the_order_is_that_of_execution(seed: int) -> None:
     found = layer_alignment(OutOfOrder(seed), torch.zeros(2, 3, dtype=torch.float64))
-    assert list(found) == [("first", "middle"), ("middle", "last")]
+    assert list(found) == [("first", "middle"), ("middle", "last")] and found.opaque == ("idle.weight (not seen)",)
     with pytest.raises(
         ParameterError, match=r"of a shape that its first layer tells\. Give a batch of inputs: batch=x\."
     ):
@@ -98,6 +100,12 @@ def test_what_cannot_be_compared_is_named_with_its_reason(seed: int) -> None:
     assert layer_alignment(part).excluded == {("0", "2"): "`glu` takes a part of the layer"}
     odd = nn.Sequential(nn.Linear(3, 4), nn.Unflatten(1, (2, 2)), nn.Linear(2, 2))
     assert layer_alignment(odd).excluded == {("0", "2"): "the layer gives 4 values, the next takes 2"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # deprecated, and still in use
+        script = torch.jit.trace(mlp(seed), torch.zeros(2, 4).double())
+    assert layer_alignment(script, torch.zeros(2, 4).double()).opaque == tuple(
+        f"{k}.weight (not seen)" for k in (0, 2, 4)
+    )
     with pytest.raises(ParameterError, match=r"the model must have at least one weight matrix\. Got ReLU\."):
         layer_alignment(nn.ReLU())
 
@@ -199,6 +207,58 @@ class _Fork(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         h = self.a(x)
         return self.b(h) * self.c(h)
+
+
+HARD = {
+    "detached": (lambda n, x: n.b(torch.relu(n.a(x)).detach()), ("a", "b"), "`detach` is not positively homogeneous"),
+    "by data": (lambda n, x: n.b(F.linear(x, n.a.weight.data)), ("a", "b"), "the weight of `a` is computed from other parameters"),
+    "assigned": (lambda n, x: n.b(_assigned(n.a(x))), ("a", "b"), "`setitem` joins a"),
+    "in part": (lambda n, x: n.b(_in_part(n.a(x))), ("a", "b"), "`relu` changes a part in place"),
+    "added in place": (lambda n, x: n.b(n.a(x).add_(x)), ("a", "b"), "`add` joins a, input"),
+    "gated": (lambda n, x: n.b(n.a(x) * torch.sigmoid(x)), ("a", "b"), "`mul` joins a, input"),
+    "also out": (lambda n, x: (n.b(h := n.a(x)), h), ("a", "b"), "`a` is also read by output"),
+    "out of sight": (lambda n, x: n.b(torch.from_numpy(n.a(x).numpy())), ("unknown", "b"), "what `b` reads cannot be followed"),
+    "einsum": (lambda n, x: n.b(torch.einsum("hd,nd->nh", n.a.weight, x)), ("input", "b"), "`einsum` holds weights of its own"),
+    "normalised": (lambda n, x: n.b(F.normalize(n.a(x))), ("a", "b"), "`normalize` is not positively homogeneous"),
+    "clamped": (lambda n, x: n.b(n.a(x).clamp(max=1)), ("a", "b"), "`clamp` is not positively homogeneous"),
+    "shifted": (lambda n, x: n.b(n.a(x) + 1), ("a", "b"), "`add` is not positively homogeneous"),
+}  # fmt: skip
+
+
+def _assigned(h: torch.Tensor) -> torch.Tensor:
+    made = torch.zeros_like(h)
+    made[:, :2] = h[:, :2]
+    return made
+
+
+def _in_part(h: torch.Tensor) -> torch.Tensor:
+    h[:, :2].relu_()
+    return h
+
+
+class _Hard(nn.Module):
+    def __init__(self, run: Any) -> None:
+        super().__init__()
+        self.a, self.b, self.run = nn.Linear(4, 4), nn.Linear(4, 2), run
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.run(self, x)
+
+
+@pytest.mark.parametrize("kind", HARD)
+def test_no_broken_law_is_claimed_and_no_layer_is_skipped_in_silence(kind: str) -> None:
+    run, pair, reason = HARD[kind]
+    found = conserved(_Hard(run), batch=torch.ones(3, 4))
+    assert found.delta == {} and found.excluded == {pair: reason}
+
+
+@pytest.mark.parametrize("run", [
+    lambda n, x: n.b(torch.relu_(n.a(x)).mul_(2)),
+    lambda n, x: -n.b(F.relu(n.a(x)) / 3).view(-1),
+    lambda n, x: {"logits": n.b(n.a(x).view(-1, 2, 2).flatten(1).relu())},
+])  # fmt: skip
+def test_what_is_homogeneous_is_conserved_however_it_is_written_control(run: Any) -> None:
+    assert list(conserved(_Hard(run), batch=torch.ones(3, 4)).delta) == [("a", "b")]
 
 
 def test_rates_are_given_by_layer_or_parameter(seed: int) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 Floats = NDArray[np.float64]
+UNKNOWN = "unknown"  # stands for a layer where none can be named
 Names = tuple[str, str]  # (first, second) in the order of execution
 
 
@@ -65,7 +66,7 @@ class PairValues(Mapping[Names, float]):
     """A number per pair of consecutive layers, in the order of execution.
 
     `between`: the functions between the two. `excluded`: pairs that are out of scope, with the reason. `opaque`:
-    blocks with weights of their own that cannot be looked into.
+    blocks with weights of their own that cannot be looked into, and weights that were not seen to be used.
     """
 
     values_by_pair: dict[Names, float]
@@ -102,7 +103,11 @@ def structure(model: nn.Module, batch: Any = None) -> Structure:
                 excluded[firsts[0], name] = reason
             else:
                 pairs.append(Pair(record.weights[firsts[0]], second, source.between))
-    return Structure(record, tuple(pairs), excluded, tuple(record.opaque))
+        elif not source.layers:
+            excluded[UNKNOWN, name] = f"what `{name}` reads cannot be followed"
+    # A layer that did not run, or one inside compiled code, which cannot be watched.
+    unseen = [f"{name} (not seen)" for name, p in model.named_parameters() if p.ndim >= 2 and name not in record.seen]
+    return Structure(record, tuple(pairs), excluded, (*record.opaque, *unseen))
 
 
 def _mismatch(first: Weight, second: Weight, source: Source) -> str:

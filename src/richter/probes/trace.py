@@ -26,7 +26,7 @@ HOMOGENEOUS = frozenset(
     "relu leaky_relu prelu max_pool1d max_pool2d max_pool3d adaptive_max_pool1d adaptive_max_pool2d abs".split()
 )
 LINEAR = frozenset(
-    "flatten view reshape contiguous squeeze unsqueeze clone detach to type float double dropout "
+    "flatten view reshape contiguous squeeze unsqueeze clone to type float double dropout "
     "feature_dropout alpha_dropout avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d "
     "mean sum unflatten view_as reshape_as neg pad interpolate upsample".split()
 )
@@ -72,6 +72,7 @@ class Record:
     readers: dict[str, list[str]] = field(default_factory=dict)  # layer → who uses its output
     uses: dict[str, int] = field(default_factory=dict)  # parameter → how often it was used
     ends: tuple[str, ...] = ()  # the layers that the output comes from
+    seen: set[str] = field(default_factory=set)  # parameters that any function was given
     opaque: list[str] = field(default_factory=list)  # functions that hold weights and cannot be looked into
     neurons: dict[str, Tensor] = field(default_factory=dict)  # name → what goes into the activation function
 
@@ -137,9 +138,19 @@ def _watcher() -> Any:
                 self._see(given[0])
             out = func(*args, **kwargs)
             made = [t for t in _leaves(out) if isinstance(t, torch.Tensor)]
+            if given and not self.patterns and name == "setitem":
+                made = given[:1]
             if made and given and not self.patterns:
                 self._follow(name, args, kwargs, given, made)
+                self._changed_in_place(name, given, made)
             return out
+
+        def _changed_in_place(self, name: str, given: list[Any], made: list[Any]) -> None:
+            """A part of a value that is overwritten changes the whole, which then cannot be followed."""
+            whole = getattr(given[0], "_base", None)
+            if whole is not None and any(t is given[0] for t in made):
+                self.sources[id(whole)] = Source(self.source(given[0]).layers, (), f"`{name}` changes a part in place")
+                self.kept.append(whole)
 
         def _see(self, x: Tensor) -> None:
             place = self.stack[-1] if self.stack and self.stack[-1] else "model"
@@ -156,11 +167,13 @@ def _watcher() -> Any:
         def _follow(self, name: str, args: Any, kwargs: Any, given: list[Any], made: list[Any]) -> None:
             weights = [t for t in given if id(t) in self.params]
             values = [t for t in given if id(t) not in self.params]
+            self.record.seen |= {self.params[id(t)][0] for t in weights}
             if not values:  # parameters only: a transposed or otherwise derived weight
                 key, how = self.params[id(weights[0])]
                 plain = name in {"t", "T", "transpose", "mT"} and weights[0].ndim == 2 and not how
                 for t in made:
                     same = t is weights[0] or (t.shape == weights[0].shape and t.data_ptr() == weights[0].data_ptr())
+                    same = same and name not in {"data", "detach"}  # no gradient comes back through these
                     self.params[id(t)] = (key, how if same else "transposed" if plain else "derived")
                 self.kept += made
                 return
@@ -213,6 +226,8 @@ def _watcher() -> Any:
             place = self.stack[-1] if self.stack and self.stack[-1] else ""
             if weights and any(t.ndim >= 2 and name != "prelu" for t in weights):
                 self.record.opaque.append(f"{place or 'model'} ({name})")
+                for key in {self.params[id(t)][0] for t in weights}:
+                    self.record.uses[key] = self.record.uses.get(key, 0) + 1
                 return Source(layers, between, mixed or f"`{name}` holds weights of its own")
             if len(values) > 1 and name not in {"batch_norm", "layer_norm", "group_norm", "instance_norm"}:
                 if len(from_layers) > 1 or name not in ADDED | SCALED:
