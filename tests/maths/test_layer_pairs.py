@@ -76,7 +76,7 @@ def _gradients(
     return error @ (slope * z).T, back @ X.T, back.sum(axis=1)
 
 
-@pytest.mark.place(KUN24["Sec. 5"])
+@pytest.mark.place(KUN24["Sec. 5, imbalance"])
 @pytest.mark.parametrize("leak", [0.0, 0.2, 1.0])
 def test_the_flow_does_not_move_the_imbalance(seed: int, leak: float) -> None:
     # dδ/dt along the gradient flow vanishes at every point: 2(η_w a·ȧ − η_a w·ẇ − η_aη_w/η_b b ḃ) = 0.

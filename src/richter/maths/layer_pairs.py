@@ -53,7 +53,7 @@ def _triangle(matrix: Floats) -> Floats:
     return np.asarray(np.linalg.qr(matrix, mode="r"))
 
 
-@implements(KUN24["Sec. 5"])
+@implements(KUN24["Sec. 5, imbalance"])
 def neuron_imbalance(
     second: ArrayLike, first: ArrayLike, bias: ArrayLike | None = None, rates: Rates | None = None
 ) -> Floats:
