@@ -288,3 +288,15 @@ def test_an_unknown_variable_and_a_point_without_unique_flow_are_named() -> None
         OutsideTheoryError, match="Neuron 0 reaches w = 0, where gradient flow on 3 inputs is not unique"
     ):
         down.simulate([3.0])
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_slope_of_a_sliding_neuron_balances_its_pulls_with_a_leak_and_on_either_side(turned: bool) -> None:
+    X, y = np.array([[1.0, 0.0], [0.6, 0.8]]), np.array([-2.0, 3.0])
+    if turned:  # an example without a residual, which turns the common direction round
+        X, y = np.concatenate([[[-1.0, 0.0]], X]), np.concatenate([[0.0], y])
+    net = PiecewiseNetwork(a0=[1.0], w0=[[0.0, 0.5]], X=X, y=y, leak=0.2)
+    t = np.array([0.0, 0.1, 0.2])
+    path = follow(net.a0, net.w0, net.X, net.y, t, 0.2)
+    rho = 3.0 - net.simulate(t).output.values[:, -1]
+    assert_close(2.0 * path.slopes[:, 0, -2], 0.6 * rho, IDENTITY, scale=2.0)
