@@ -7,6 +7,7 @@ from richter.theory.interpolants import interpolant as interpolant
 from richter.theory.isotropic_network import IsotropicNetwork as IsotropicNetwork
 from richter.theory.linear_model import LinearModel as LinearModel
 from richter.theory.phases import phase as phase
+from richter.theory.piecewise_network import PiecewiseNetwork as PiecewiseNetwork
 from richter.theory.scalar_network import ScalarNetwork as ScalarNetwork
 from richter.theory.single_neuron import SingleNeuron as SingleNeuron
 from richter.theory.wide_scalar import WideScalar as WideScalar
