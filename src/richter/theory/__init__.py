@@ -11,6 +11,7 @@ from richter.theory.linear_model import LinearModel as LinearModel
 from richter.theory.overfitting import sine_fits as sine_fits
 from richter.theory.overfitting import two_block as two_block
 from richter.theory.phases import phase as phase
+from richter.theory.piecewise_network import PiecewiseNetwork as PiecewiseNetwork
 from richter.theory.sampled_learning import sample_learnability as sample_learnability
 from richter.theory.scalar_network import ScalarNetwork as ScalarNetwork
 from richter.theory.single_neuron import SingleNeuron as SingleNeuron
