@@ -110,7 +110,9 @@ def test_aligned_networks_end_at_the_minimum_of_their_bias(delta: float, seed: i
     slope = (Q(end + [0, 0, 1e-5]) - Q(end - [0, 0, 1e-5])) / 2e-5
     assert_close(slope, 0.0, SOLVED, scale=1.0, says="∇Q, h = 1e-5")
     fitted = (Q(end + [1e-5, 0, 0]) - Q(end - [1e-5, 0, 0])) / 2e-5
-    slopes = mirror.aligned_dual(end, delta, RATES[0] * RATES[1]) - mirror.aligned_dual(net.start, delta, RATES[0] * RATES[1])
+    slopes = mirror.aligned_dual(end, delta, RATES[0] * RATES[1]) - mirror.aligned_dual(
+        net.start, delta, RATES[0] * RATES[1]
+    )
     assert_close(fitted, slopes[0], SOLVED, scale=1.0, says="∂Q/∂Λ₁")
 
 

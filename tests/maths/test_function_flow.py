@@ -130,7 +130,9 @@ def test_a_product_of_rates_of_one_is_not_enough_for_the_basins() -> None:
     assert follow(flow, [a, *w], [0.0, 60.0])[0, -1] < 0
 
 
-@pytest.mark.place(KUN24["Eq. 73"], KUN24["Eq. 74"], KUN24["Eq. 75"], KUN24["Eq. 76"], KUN24["Eq. 77"], KUN24["Eq. 100"])
+@pytest.mark.place(
+    KUN24["Eq. 73"], KUN24["Eq. 74"], KUN24["Eq. 75"], KUN24["Eq. 76"], KUN24["Eq. 77"], KUN24["Eq. 100"]
+)
 @pytest.mark.parametrize(("d", "h", "c"), [(3, 2, 4), (4, 5, 2), (2, 2, 2)])
 def test_the_network_descends_its_loss_and_its_function_moves_by_m(d: int, h: int, c: int, seed: int) -> None:
     rng = np.random.default_rng([seed, 74])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import mpmath as mp
 import numpy as np
@@ -40,7 +41,7 @@ def test_the_inverse_of_m_is_no_hessian_map_and_the_warped_one_is(seed: int) -> 
         beta *= rng.uniform(0.5, 2.0) / np.linalg.norm(beta)
         T = maps.inverse_derivative(beta, delta)
         size = np.abs(T).max()
-        plain = derivative(lambda b, delta=delta: neuron_preconditioner_inverse(b, delta), beta)
+        plain = derivative(partial(neuron_preconditioner_inverse, delta=delta), beta)
         assert_close(T, plain, DERIVATIVE, scale=size, says=f"∂M⁻¹ at δ = {delta}")
         with mp.workdps(50):
             x = mp.mpf(float(beta @ beta))
@@ -52,7 +53,9 @@ def test_the_inverse_of_m_is_no_hessian_map_and_the_warped_one_is(seed: int) -> 
                 (0, 1, 0): -h * beta[1] - 2 * h1 * beta[1] * beta[0] ** 2,
             }
         for entry, value in stated.items():
-            assert_close(T[entry], float(value), IDENTITY, scale=size, times=100, says=f"entry {entry}")  # β·β in float64
+            assert_close(
+                T[entry], float(value), IDENTITY, scale=size, times=100, says=f"entry {entry}"
+            )  # β·β in float64
         gap = maps.asymmetry(T)
         # Eq. 50 fails by (2f′ + h)β_j in the entries of Eqs 52 and 53, and in no entry with three different indices.
         x = float(beta @ beta)
@@ -91,7 +94,9 @@ def test_the_gap_is_never_zero_and_the_warp_closes_it(seed: int) -> None:
         beta = np.array([0.6, 0.8]) * np.sqrt(x)
         one, two = maps.warped_coefficients(x, delta)
         H = potential_hessian(beta, delta)
-        assert_close(one * np.eye(2) - two * np.outer(beta, beta), H, IDENTITY, scale=np.abs(H).max() + one, says="g M⁻¹")
+        assert_close(
+            one * np.eye(2) - two * np.outer(beta, beta), H, IDENTITY, scale=np.abs(H).max() + one, says="g M⁻¹"
+        )
 
 
 @pytest.mark.place(KUN24["Eq. 47"])
@@ -105,5 +110,7 @@ def test_the_inverse_is_that_of_sherman_and_morrison(seed: int) -> None:
         back = np.linalg.inv(A)
         inverse = back - back @ np.outer(u, v) @ back / (1 + v @ back @ u)
         size = np.abs(inverse).max()
-        assert_close(neuron_preconditioner_inverse(beta, delta), inverse, IDENTITY, scale=size, times=100)  # κ ± δ subtract
+        assert_close(
+            neuron_preconditioner_inverse(beta, delta), inverse, IDENTITY, scale=size, times=100
+        )  # κ ± δ subtract
         assert_close(u @ back @ v, (kappa - delta) / (kappa + delta), IDENTITY, says="the simplification", times=10)

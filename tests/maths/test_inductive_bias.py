@@ -65,7 +65,11 @@ def test_the_end_minimises_azulays_bias(delta: float, seed: int) -> None:
 def test_what_the_free_direction_solves(delta: float, seed: int) -> None:
     end = End(np.random.default_rng([seed, 101]), delta)
     alpha, square = float(end.beta @ end.v), float(end.shortest @ end.shortest)
-    k = np.sqrt(np.sqrt(end.beta0 @ end.beta0 + delta**2 / 4) - delta / 2) * float(end.beta0 @ end.v) / length(end.beta0)
+    k = (
+        np.sqrt(np.sqrt(end.beta0 @ end.beta0 + delta**2 / 4) - delta / 2)
+        * float(end.beta0 @ end.v)
+        / length(end.beta0)
+    )
     size = np.sqrt(square + alpha**2)
     left = np.sqrt(np.sqrt(square + alpha**2 + delta**2 / 4) - delta / 2) * alpha / size
     assert_close(left, k, SOLVED, scale=1.0, says="Eq. 71")

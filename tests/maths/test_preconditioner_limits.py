@@ -24,7 +24,11 @@ Floats = np.ndarray
 def test_one_neuron_with_one_output_or_one_input(seed: int) -> None:
     rng = np.random.default_rng([seed, 90])
     for _ in range(20):
-        one, many, (eta_a, eta_w) = rng.standard_normal((1, 1)), rng.standard_normal((1, 4)), 10 ** rng.uniform(-1, 1, 2)
+        one, many, (eta_a, eta_w) = (
+            rng.standard_normal((1, 1)),
+            rng.standard_normal((1, 4)),
+            10 ** rng.uniform(-1, 1, 2),
+        )
         for A, W, of_beta in ((one, many, neuron_preconditioner), (many, one, inverted_preconditioner)):
             beta, delta = (W.T @ A).ravel(), float(eta_w * (A * A).sum() - eta_a * (W * W).sum())
             M, size = wide_preconditioner(A, W, eta_a, eta_w), eta_w * (A * A).sum() + eta_a * (W * W).sum()
@@ -33,7 +37,9 @@ def test_one_neuron_with_one_output_or_one_input(seed: int) -> None:
             summed = sum_of_neurons((W.T @ A)[None], [delta], eta_a, eta_w)
             assert_close(got, summed, IDENTITY, scale=size, times=10, says="Eq. 7 for one neuron")
             kappa = np.sqrt(delta**2 + 4 * eta_a * eta_w * beta @ beta)
-            weights = (kappa + delta, kappa - delta) if of_beta is neuron_preconditioner else (kappa - delta, kappa + delta)
+            weights = (
+                (kappa + delta, kappa - delta) if of_beta is neuron_preconditioner else (kappa - delta, kappa + delta)
+            )
             stated = weights[0] / 2 * np.eye(4) + weights[1] / 2 * np.outer(beta, beta) / (beta @ beta)
             assert_close(got, stated, IDENTITY, scale=size, says="Eqs 93 and 95")
 
@@ -117,4 +123,8 @@ def test_the_rank_of_a_sum_of_directions_is_at_most_their_number_and_their_space
     of_sum = int(np.linalg.matrix_rank(directions.sum(axis=0)))
     assert (ranks == 1).all() and of_sum <= ranks.sum() == h
     assert of_sum == min(h, c)  # in general position the bound is reached
-    assert np.linalg.matrix_rank(np.kron(directions.sum(axis=0), np.eye(d))) == d * of_sum == rank_bound(d, h, c, "upstream")
+    assert (
+        np.linalg.matrix_rank(np.kron(directions.sum(axis=0), np.eye(d)))
+        == d * of_sum
+        == rank_bound(d, h, c, "upstream")
+    )

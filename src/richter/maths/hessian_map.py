@@ -17,7 +17,9 @@ Floats = NDArray[np.float64]
 
 @implements(KUN24["Eq. 50"])
 def asymmetry(derivative: ArrayLike) -> Floats:
-    r"""$\frac{\partial H_{ij}}{\partial\beta_k}-\frac{\partial H_{ik}}{\partial\beta_j}$ (…, i, j, k): 0 for Hessians only.
+    r"""$\frac{\partial H_{ij}}{\partial\beta_k}-\frac{\partial H_{ik}}{\partial\beta_j}$ (…, i, j, k).
+
+    0 for Hessians, and for nothing else.
 
     Args:
         derivative: $\partial H_{ij}/\partial\beta_k$ (…, i, j, k).
@@ -28,13 +30,14 @@ def asymmetry(derivative: ArrayLike) -> Floats:
 
 @implements(KUN24["Eq. 51"], KUN24["Eq. 52"], KUN24["Eq. 53"])
 def inverse_derivative(beta: ArrayLike, delta: ArrayLike) -> Floats:
-    r"""$\frac{\partial M^{-1}_{ij}}{\partial\beta_k}=2f'\beta_k\delta_{ij}-h(\delta_{ik}\beta_j+\delta_{jk}\beta_i)-2h'\beta_i\beta_j\beta_k$.
+    r"""$\frac{\partial M^{-1}_{ij}}{\partial\beta_k}$ (…, i, j, k).
+
+    $2f'\beta_k\delta_{ij}-h(\delta_{ik}\beta_j+\delta_{jk}\beta_i)-2h'\beta_i\beta_j\beta_k$; with
+    $s=\sqrt{\delta^2+4\|\beta\|^2}$ it is $f'=-h$ and $h'=-8\frac{3s+\delta}{s^3(s+\delta)^3}$.
 
     Args:
         beta: β (…, input), not 0.
         delta: imbalance δ (…).
-
-    With $s=\sqrt{\delta^2+4\|\beta\|^2}$: $f'=-h$ and $h'=-8\frac{3s+\delta}{s^3(s+\delta)^3}$.
     """
     b = np.asarray(beta, dtype=float)
     square, unit = (b * b).sum(axis=-1), np.eye(b.shape[-1])

@@ -122,12 +122,12 @@ def aligned_primal(theta: ArrayLike, delta: ArrayLike, product: ArrayLike = 1.0)
 def aligned_bias(
     strengths: ArrayLike, initial: ArrayLike, delta: ArrayLike, eta_a: float = 1.0, eta_w: float = 1.0
 ) -> Floats:
-    r"""$Q_\delta(\Lambda)=\sum_iq_\delta(\Lambda_i)-q_\delta'(\Lambda_i(0))\Lambda_i$, what aligned networks minimise; δ ≠ 0.
+    r"""What aligned networks minimise: $Q_\delta(\Lambda)=\sum_iq_\delta(\Lambda_i)-q_\delta'(\Lambda_i(0))\Lambda_i$.
 
     Args:
         strengths: Λ (…, mode).
         initial: Λ(0) (…, mode).
-        delta: imbalance.
+        delta: imbalance, not 0.
         eta_a: learning rate of the last layer.
         eta_w: learning rate of the first layer.
     """

@@ -51,8 +51,10 @@ def neuron_preconditioner(beta: ArrayLike, delta: ArrayLike, eta_a: ArrayLike = 
         how="Eq. 95 at δ = −10⁶, numerically",
     ),
 )
-def inverted_preconditioner(beta: ArrayLike, delta: ArrayLike, eta_a: ArrayLike = 1.0, eta_w: ArrayLike = 1.0) -> Floats:
-    r"""One input, one neuron, c outputs: $M=\frac{\kappa+\delta}2\frac{\beta^T\beta}{\|\beta\|^2}+\frac{\kappa-\delta}2I_c$.
+def inverted_preconditioner(
+    beta: ArrayLike, delta: ArrayLike, eta_a: ArrayLike = 1.0, eta_w: ArrayLike = 1.0
+) -> Floats:
+    r"""$M=\frac{\kappa+\delta}2\frac{\beta^T\beta}{\|\beta\|^2}+\frac{\kappa-\delta}2I_c$, one input, one neuron.
 
     β is its one row (…, output): the single neuron with −δ, upstream and downstream swapped.
 
@@ -138,9 +140,7 @@ def wide_preconditioner(A: ArrayLike, W: ArrayLike, eta_a: float = 1.0, eta_w: f
         how="numerically, with η_a ≠ 1",
     ),
 )
-def neuron_grams(
-    betas: ArrayLike, deltas: ArrayLike, eta_a: float = 1.0, eta_w: float = 1.0
-) -> tuple[Floats, Floats]:
+def neuron_grams(betas: ArrayLike, deltas: ArrayLike, eta_a: float = 1.0, eta_w: float = 1.0) -> tuple[Floats, Floats]:
     r"""$(a_ia_i^T,\,w_iw_i^T)$ of every neuron, (h, c, c) and (h, d, d), from its function and imbalance.
 
     Their traces are $\|a_i\|^2=\frac{\kappa_i+\delta_i}{2\eta_w}$ and $\|w_i\|^2=\frac{\kappa_i-\delta_i}{2\eta_a}$.
@@ -185,11 +185,13 @@ def sum_of_neurons(betas: ArrayLike, deltas: ArrayLike, eta_a: float = 1.0, eta_
     ),
 )
 def isotropic_grams(beta: ArrayLike, delta: float, eta_a: float = 1.0, eta_w: float = 1.0) -> tuple[Floats, Floats]:
-    r"""$(A^TA,\,W^TW)$ when Δ = δI, from β (d, c) alone: $\frac1{\eta_w}\big(\sqrt{k\beta^T\beta+\frac{\delta^2}4}+\frac\delta2\big)$
-    and $\frac1{\eta_a}\big(\sqrt{k\beta\beta^T+\frac{\delta^2}4}-\frac\delta2\big)$, $k=\eta_a\eta_w$.
+    r"""$(A^TA,\,W^TW)$ when Δ = δI, from β (d, c) alone.
 
-    The eigenvalues' smaller halves by their conjugate.
-    """  # noqa: D205
+    The first needs h = c if δ > 0, the second h = d if δ < 0.
+
+    $\eta_wA^TA=\sqrt{k\beta^T\beta+\frac{\delta^2}4}+\frac\delta2$ and $\eta_aW^TW=\sqrt{k\beta\beta^T+
+    \frac{\delta^2}4}-\frac\delta2$ with $k=\eta_a\eta_w$; the smaller eigenvalues by their conjugate.
+    """
     b = np.asarray(beta, dtype=float)
     d, c = b.shape
     U, s, V = np.linalg.svd(b)
