@@ -130,7 +130,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("all directions equal at t = ∞", "maths/riccati.py", "ENDLESS * modes.ranks[..., None, :]", "ENDLESS"),
     Mutant("rates swapped in the rescaling", "theory/isotropic_network.py",
            "root_a, root_w = np.sqrt(eta_w), np.sqrt(eta_a)", "root_a, root_w = np.sqrt(eta_a), np.sqrt(eta_w)"),
-    Mutant("loss without ½", "theory/isotropic_network.py", '"loss": inner(error, error) / 2', '"loss": inner(error, error)'),
+    Mutant("loss without ½", "theory/isotropic_network.py",
+           '"de...,ec...->dc...", gram, error)) / 2', '"de...,ec...->dc...", gram, error))'),
     Mutant("flow of W with the other layer's rate", "maths/network_law.py",
            "dW = -eta_w * np.einsum", "dW = -eta_a * np.einsum"),
     # The aligned network.
