@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from richter.maths.arrays import Array, alike, norm, plus_and_minus
+from richter.refs import KUN24, implements
 
 
+@implements(KUN24["Eq. 37"], KUN24["Eq. 38"])
 def split_by_imbalance(beta: Array, delta: Array, eta_a: Array = 1.0, eta_w: Array = 1.0) -> tuple[Array, Array]:
     r"""(a, w) with a w = β, $\eta_wa^2-\eta_a\|w\|^2=\delta$ and a > 0; β's component axis first.
 
