@@ -10,9 +10,11 @@ import typer
 from richter import __version__
 from richter.cli.cite import cite
 from richter.cli.doctor import doctor
+from richter.cli.emergence import emergence
 from richter.cli.interpolant import interpolant
 from richter.cli.list import list_
 from richter.cli.phase import phase
+from richter.cli.scaling import scaling
 from richter.cli.show import show
 from richter.cli.solve import solve
 from richter.cli.tour import tour
@@ -50,6 +52,8 @@ app.command("show")(show)
 app.command("solve", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(solve)
 app.command("phase")(phase)
 app.command("interpolant")(interpolant)
+app.command("scaling")(scaling)
+app.command("emergence")(emergence)
 app.command("cite")(cite)
 app.command("doctor")(doctor)
 app.command("tour")(tour)

@@ -33,7 +33,7 @@ def shared_integral(u: ArrayLike, r: ArrayLike, s: ArrayLike) -> Floats:
     r"""$J(u)$: the loss in units of the time law's prefactor; $J(0)=I$, $J\to u^s/s$.
 
     >>> float(shared_integral(0.0, 1299.0, 0.375).round(6))
-    4.829738
+    5.228435
     """
     u, s = np.asarray(u, dtype=float), np.asarray(s, dtype=float)
     return np.asarray(saturation_integral(r, s, u) + u**s / s)
@@ -43,7 +43,10 @@ def shared_integral(u: ArrayLike, r: ArrayLike, s: ArrayLike) -> Floats:
 def loss_of_time_and_parameters(
     t: ArrayLike, n_basis: ArrayLike, alpha: ArrayLike, target: ArrayLike, initial: ArrayLike, eta: ArrayLike = 1.0
 ) -> Floats:
-    r"""$\mathcal L(T,N)\simeq\frac{S^2A}{2(\alpha+1)}(2\eta AST)^{-s}J(u)$, endless data, for $2\eta AST\gg\ln r$, N ≫ 1."""
+    r"""$\mathcal L(T,N)\simeq\frac{S^2A}{2(\alpha+1)}(2\eta AST)^{-s}J(u)$ for endless data.
+
+    For $2\eta AST\gg\ln r$ and N ≫ 1.
+    """
     t, N, a, S, start, eta = (np.asarray(x, dtype=float) for x in (t, n_basis, alpha, target, initial, eta))
     A, s = zipf_constant(a), a / (a + 1)
     speed = 2 * eta * A * S * t
@@ -84,7 +87,9 @@ def best_exponent(alpha: ArrayLike, r: ArrayLike) -> Floats:
 def best_split(
     compute: ArrayLike, alpha: ArrayLike, target: ArrayLike, initial: ArrayLike, eta: ArrayLike = 1.0
 ) -> Optimum:
-    r"""$T_*=C^{\frac{\alpha+1}{\alpha+2}}(u_*/2\eta AS)^{\frac1{\alpha+2}}$, $N_*=C/T_*$ and $\mathcal L_*\propto C^{-\alpha/(\alpha+2)}$.
+    r"""$T_*=C^{\frac{\alpha+1}{\alpha+2}}(u_*/2\eta AS)^{\frac1{\alpha+2}}$, $N_*=C/T_*$.
+
+    The loss there is $\mathcal L_*\propto C^{-\alpha/(\alpha+2)}$.
 
     >>> best = best_split(1e9, 0.6, 1.3, 1e-3, 0.8)
     >>> float(best.parameters.round(1)), float(best.loss.round(7))
@@ -99,7 +104,9 @@ def best_split(
     return Optimum(T, C / T, np.asarray(loss), np.broadcast_to(u, T.shape))
 
 
-@implements(NAM24["Eq. 4.38"], NAM24["Eq. 4.39"], NAM24["Eq. 4.40"], NAM24["Eq. 4.41"], NAM24["Eq. 4.42"], role="witness")
+@implements(
+    NAM24["Eq. 4.38"], NAM24["Eq. 4.39"], NAM24["Eq. 4.40"], NAM24["Eq. 4.41"], NAM24["Eq. 4.42"], role="witness"
+)
 def added_split(
     compute: ArrayLike, alpha: ArrayLike, target: ArrayLike, initial: ArrayLike, eta: ArrayLike = 1.0
 ) -> Optimum:

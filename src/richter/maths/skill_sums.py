@@ -94,7 +94,9 @@ def frequency_sum(
     return total
 
 
-def _nodes_for(fastest: float, least: float, most: float, last: float, low: float, far: float) -> tuple[Floats, Floats, float]:
+def _nodes_for(
+    fastest: float, least: float, most: float, last: float, low: float, far: float
+) -> tuple[Floats, Floats, float]:
     """Fine blocks as far as x > 1 for some case, wide ones beyond; none where x exceeds the rarest's by too much.
 
     Nodes, weights, and the last integer they stand for.
