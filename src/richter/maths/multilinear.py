@@ -41,9 +41,9 @@ def strength_flow(strength: Array, share: Array, target: Array, eta: Array = 1.0
 
 @implements(NAM24["Eq. 4.11"], NAM24["Eq. B.1"], NAM24["Eq. B.10"])
 def multilinear_strength(t: Array, share: Array, target: Array, initial: Array, eta: Array = 1.0) -> Array:
-    r"""$\mathcal R_k=S/[1+(\frac S{\mathcal R_k(0)}-1)e^{-2\eta\frac{d_k}DSt}]$, t = ∞ and $\mathcal R_k(0)=0$ included.
+    r"""$\mathcal R_k=S/[1+(\frac S{\mathcal R_k(0)}-1)e^{-2\eta\frac{d_k}DSt}]$.
 
-    `share` is $d_k/D$, or $\mathcal P_s(k)$ for endless data.
+    t = ∞ and $\mathcal R_k(0)=0$ included. `share` is $d_k/D$, or $\mathcal P_s(k)$ for endless data.
 
     >>> multilinear_strength(np.array([0.0, np.inf]), 0.5, 2.0, 0.01).tolist()
     [0.01, 2.0]
@@ -56,9 +56,10 @@ def multilinear_strength(t: Array, share: Array, target: Array, initial: Array, 
 
 @implements(NAM24["Eq. 4.18"], NAM24["Eq. B.2"])
 def multilinear_skill_loss(t: Array, share: Array, target: Array, initial: Array, eta: Array = 1.0) -> Array:
-    r"""$\mathcal L_k=\frac{S^2}2\Big(\frac{re^{-x}}{1+re^{-x}}\Big)^2$, $r=\frac S{\mathcal R_k(0)}-1$, $x=2\eta\frac{d_k}DSt$.
+    r"""$\mathcal L_k=\frac{S^2}2\Big(\frac{re^{-x}}{1+re^{-x}}\Big)^2$.
 
-    The printed $e^{+x}$ overflows; this form does not, and keeps its digits when the skill is learned.
+    With $r=\frac S{\mathcal R_k(0)}-1$ and $x=2\eta\frac{d_k}DSt$. The printed $e^{+x}$ overflows;
+    this form does not, and keeps its digits when the skill is learned.
 
     >>> round(float(multilinear_skill_loss(np.array(20.0), 1.0, 2.0, 1.0) / (2 * np.exp(-160.0))), 12)
     1.0
@@ -162,9 +163,9 @@ def expected_data_loss(
     n_skills: float = np.inf,
     n_basis: float | None = None,
 ) -> Floats:
-    r"""$\mathbf E_D\mathcal L=\tfrac12(S-\mathcal R(0))^2\sum_k\mathcal P_s(k)(1-\mathcal P_s(k))^D$ at t = ∞, over all draws.
+    r"""$\mathbf E_D\mathcal L=\tfrac12(S-\mathcal R(0))^2\sum_k\mathcal P_s(k)(1-\mathcal P_s(k))^D$.
 
-    With N basis functions the skills beyond keep $S^2/2$. Exact to rounding.
+    At t = ∞, over all draws. With N basis functions the skills beyond keep $S^2/2$. Exact to rounding.
 
     >>> float(expected_data_loss(0, 0.6, 2.0).round(12))
     2.0
@@ -187,7 +188,7 @@ def expected_data_loss(
 def expected_skill_losses(
     t: float, frequency: Floats, samples: int, target: float, initial: float, eta: float = 1.0
 ) -> Floats:
-    r"""$\mathbf E[\mathcal L_k(t)]$ of every skill over $d_k\sim\mathrm{Bin}(D,\mathcal P_s(k))$, at any time; (skill,)."""
+    r"""$\mathbf E[\mathcal L_k(t)]$ over $d_k\sim\mathrm{Bin}(D,\mathcal P_s(k))$ at any time, (skill,)."""
     from scipy.stats import binom
 
     P, D = np.asarray(frequency, dtype=float), int(samples)

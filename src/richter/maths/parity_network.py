@@ -73,7 +73,8 @@ def parity_solution(target: float) -> Floats:
         how="automatic differentiation, exact; the print vanishes at the same point",
     ),
     NAM24["Eq. C.17"].misprint(
-        printed="dγ²/dt = −ηγ²(S − (γ² + c))", right="dγ²/dt = 4ηγ²(S − (γ² + c))", how="automatic differentiation, exact"
+        printed="dγ²/dt = −ηγ²(S − (γ² + c))", right="dγ²/dt = 4ηγ²(S − (γ² + c))",
+        how="automatic differentiation, exact"
     ),
     NAM24["Eq. C.18"].misprint(
         printed="dc/dt = −η(2α² − 5β² − γ² − 8c)", right="dc/dt = η(2α² − 5β² − γ² − 8c)",

@@ -1,0 +1,1 @@
+"""Data to train on, as plain arrays, drawn from a seeded generator."""
