@@ -7,17 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from richter.maths.arrays import (
-    Array,
-    alike,
-    finite_time,
-    huge,
-    integral_of_decay,
-    norm,
-    only_where,
-    possible,
-    safe_root,
-)
+from richter.maths.arrays import Array, alike, finite_time, huge, integral_of_decay, norm, only_where, possible, safe_root
 from richter.maths.growth import Growth, GrowthRates, growth, growth_rates
 from richter.refs import NAM24, XU24, implements
 
