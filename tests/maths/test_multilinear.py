@@ -117,6 +117,8 @@ def test_the_loss_of_many_skills_is_their_sum(seed: int, n_skills: int) -> None:
     assert_close(multilinear_loss(TIMES, **p, n_skills=n_skills), whole, IDENTITY, times=10, scale=whole + 1e-280)
     assert_close(multilinear_loss(TIMES, **p, n_skills=n_skills, n_basis=N), few, IDENTITY)
     assert multilinear_loss(np.inf, **p, n_skills=n_skills).item() == 0.0
+    still = p["target"] - p["initial"]  # nothing learns at rate 0
+    assert_close(multilinear_loss(TIMES, **{**p, "eta": 0.0}, n_skills=n_skills), still**2 / 2, IDENTITY)
 
 
 def test_endless_skills_are_ten_to_the_seven_and_a_hurwitz_tail(seed: int) -> None:

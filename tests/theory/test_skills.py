@@ -50,6 +50,17 @@ def test_rarer_skills_rise_later_and_sigmoidally() -> None:
         assert (np.diff(x[-1]) < 1e-12).all()
 
 
+def test_stages_of_skills_are_read_off_their_curves() -> None:
+    model = skills(n_skills=6, n_basis=5)
+    first, wait = model.stages(0.1)
+    strength = model.with_(n_basis=5).solve(np.concatenate([first[:5], (first + wait)[:5]])).skill_strength.values
+    assert_close(np.diagonal(strength[:5]), np.full(5, 0.13), IDENTITY, times=10)
+    assert_close(np.diagonal(strength[5:]), np.full(5, 1.17), IDENTITY, times=10)
+    assert first[5] == wait[5] == np.inf
+    assert skills(n_skills=2, initial=[0.5, 0.0]).stages()[0].tolist() == [0.0, np.inf]
+    assert np.isinf(skills(eta=0.0).stages()[0]).all()
+
+
 @pytest.mark.parametrize("t", [np.inf, 60.0])
 def test_training_on_drawn_data_agrees_with_its_expectation(seed: int, t: float) -> None:
     model = skills(n_skills=200, n_basis=150)
@@ -147,6 +158,7 @@ def test_basis_functions_are_filled_skill_by_skill() -> None:
         (lambda: skills(initial=[[0.1], [0.2]]).expected_loss(3), ParameterError, "must be asked of one start"),
         (lambda: skills().expected_loss(0), ParameterError, "`samples` must be whole numbers ≥ 1"),
         (lambda: skills().from_counts([1.0], [1, 2]), ParameterError, "`counts` must be (skill,) or (draw, skill)"),
+        (lambda: skills().stages(0.7), ParameterError, "`epsilon` must lie between 0 and ½. Got 0.7."),
         (lambda: skills(n_basis=3).linear_model(), ParameterError, "must be asked with n_basis = n_skills. Got 3."),
         (lambda: extended(0.1, whitened=False).solve([1.0]), OutsideTheoryError, "Use end_state() for the exact end"),
         (lambda: extended(0.1, counts=[9, 1, 1]), ParameterError, "`counts` must be 3 whole numbers ≥ 0 of sum 9"),

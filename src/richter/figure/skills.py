@@ -30,6 +30,7 @@ def scaling_figure(ds: xr.Dataset, curves: xr.Dataset | None = None) -> Figure:
     over = str(ds.attrs["over"])
     marks: list[Mark] = []
     if curves is not None:
+        ds = ds.isel(alpha=[0])
         exact = lines(curves, "loss", "compute", by="n_basis", role="exact")
     else:
         exact = lines(ds, "loss", over, by="alpha", role="exact")

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from richter import params as parameters
 from richter.errors import ParameterError, message
+from richter.maths.logistic import stage_times
 from richter.maths.multilinear import (
     expected_data_loss,
     expected_skill_losses,
@@ -191,6 +192,26 @@ class MultilinearSkills(AbstractTheory):
             one(by_movement(change)),
             {"kernel_change": Evidence(one(change), "largest ‖K − K₀‖/‖K₀‖, at t = ∞", LAZY_BELOW)},
         )
+
+    def stages(self, epsilon: float = 0.05) -> tuple[Floats, Floats]:
+        """When each skill reaches εS, and how long it takes from there to (1 − ε)S (Eq. 3.12); (*batch, skill).
+
+        Skills that the model has not, and such as start at 0 or learn nothing, never emerge.
+
+        >>> skills = MultilinearSkills(alpha=1.0, n_skills=2, target=1.0, initial=1e-3, eta=1.0)
+        >>> [times.round(2).tolist() for times in skills.stages()]
+        [[2.48, 9.91], [3.68, 14.72]]
+        """
+        if not 0 < epsilon < 0.5:
+            raise ParameterError(message("`epsilon`", "lie between 0 and ½", epsilon))
+        p = self.layout
+        speed, start = p.eta * p.rate * self._share(p), self._start(p)
+        learns = (start > 0) & (speed > 0)
+        safe = np.where(learns, speed, 1.0)
+        inside = np.clip(np.where(learns, start, p.target / 2), 0.0, p.target * (1 - epsilon))
+        first, wait = np.broadcast_arrays(*stage_times(epsilon, inside, p.target, safe))
+        first = np.where(learns, np.maximum(first, 0.0), np.inf)
+        return self.by_start(first), self.by_start(np.where(learns, wait, np.inf))
 
     # Finite data, and the model without layers.
 
