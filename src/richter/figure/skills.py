@@ -76,9 +76,9 @@ def emergence_figure(ds: xr.Dataset, measured: xr.Dataset | None = None) -> Figu
         label = f"k = {k}"
         low, high = ds["low"].values[i] / S, ds["high"].values[i] / S
         if (high > low).any():
-            marks.append(mark("band", x[kept], low[kept], high=high[kept], role="simulated", colour=label, group=label))
+            marks.append(mark("band", x[kept], low[kept], high=high[kept], role="exact", colour=label, group=label))
         row = ds["skill_strength"].values[i] / S
-        marks.append(mark("line", x[kept], row[kept], role="simulated", label=label, colour=label, group=label))
+        marks.append(mark("line", x[kept], row[kept], role="exact", label=label, colour=label, group=label))
         if measured is not None and i < measured.sizes["skill"]:
             points = measured["skill_strength"].values[i] / S
             at = measured[over].values
