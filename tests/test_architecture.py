@@ -10,7 +10,7 @@ import pytest
 SRC = Path(__file__).parents[1] / "src" / "richter"
 # Left to right: a room may import itself and what stands to its left.
 ARROW = [
-    {"errors", "refs"}, {"params", "schema", "regime"}, {"maths"}, {"theory", "tasks"}, {"figure"}, {"draw"},
+    {"errors", "refs"}, {"params", "schema", "regime"}, {"maths"}, {"theory", "tasks"}, {"figure"}, {"experiments"}, {"draw"},
     {"catalog", "doctor"}, {"report"}, {"testing"}, {"cli"}, {"__main__"},
 ]  # fmt: skip
 # Optional libraries and the only rooms that may name them.

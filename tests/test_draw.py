@@ -88,7 +88,7 @@ def test_the_order_does_not_depend_on_the_order_of_the_marks() -> None:
     traces = draw.to_plotly(Figure((Panel(marks, x="x", y="y"),))).to_plotly_json()["data"]
     real = [trace for trace in traces if list(trace["x"]) != [None]]
     assert [trace["line"]["dash"] != "solid" for trace in real] == [False, True]
-    exact, simulated = draw.to_matplotlib(Figure((Panel(marks, x="x", y="y"),))).axes[0].lines
+    simulated, exact = draw.to_matplotlib(Figure((Panel(marks, x="x", y="y"),))).axes[0].lines
     assert exact.is_dashed() and exact.get_zorder() > simulated.get_zorder()
 
 

@@ -1,6 +1,6 @@
-"""Everything there is, found when asked for: theories and published formulas, own and of plug-ins.
+"""Everything there is, found when asked for: theories, experiments and published formulas, own and of plug-ins.
 
-A plug-in announces a theory by an entry point in the group `richter.theories`.
+A plug-in announces a theory by an entry point in the group `richter.theories`, an experiment in `richter.experiments`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
 from types import ModuleType
+from typing import Any, TypeVar
 
 from richter.errors import UnknownNameError, nearest
+from richter.experiments.base import AbstractExperiment
 from richter.refs import Implementation, Place, Role
 from richter.theory.base import AbstractTheory
 
-GROUP = "richter.theories"
+THEORIES, EXPERIMENTS = "richter.theories", "richter.experiments"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -41,37 +44,60 @@ def theories() -> dict[str, type[AbstractTheory]]:
     >>> sorted(theories())[0]
     'aligned-network'
     """
-    made = {theory.name: theory for theory in _own()}
-    for point in entry_points(group=GROUP):
-        theory = point.load()
-        if not (isinstance(theory, type) and issubclass(theory, AbstractTheory)):
-            raise UnknownNameError(f"The entry point {point.name} ({point.value}) is not a theory.")
-        made[theory.name] = theory
+    return _with_plugins(_own("richter.theory", AbstractTheory), THEORIES, AbstractTheory, "a theory")
+
+
+def experiments() -> dict[str, type[AbstractExperiment]]:
+    """The experiments by name.
+
+    >>> all(name.startswith(("kun24-", "xu24-", "nam24-")) for name in experiments())
+    True
+    """
+    own = _own("richter.experiments", AbstractExperiment)
+    return _with_plugins(own, EXPERIMENTS, AbstractExperiment, "an experiment")
+
+
+def experiment(name: str) -> type[AbstractExperiment]:
+    """An experiment by its name."""
+    known = experiments()
+    if name in known:
+        return known[name]
+    raise UnknownNameError(f"No experiment named `{name}`. {nearest(name, list(known))}")
+
+
+def _with_plugins(own: tuple[type[T], ...], group: str, kind: type[T], what: str) -> dict[str, type[T]]:
+    made: dict[str, Any] = {item.name: item for item in own}  # type: ignore[attr-defined]
+    for point in entry_points(group=group):
+        found = point.load()
+        if not (isinstance(found, type) and issubclass(found, kind)):
+            raise UnknownNameError(f"The entry point {point.name} ({point.value}) is not {what}.")
+        made[found.name] = found  # type: ignore[attr-defined]
     return made
 
 
 @cache
-def _own() -> tuple[type[AbstractTheory], ...]:
-    import richter.theory
-
-    found = []
-    for module in _modules(richter.theory):
+def _own(package: str, kind: type[T]) -> tuple[type[T], ...]:
+    found: list[Any] = []
+    for module in _modules(importlib.import_module(package)):
         for _, item in inspect.getmembers(module, inspect.isclass):
-            if issubclass(item, AbstractTheory) and not inspect.isabstract(item) and item.__module__ == module.__name__:
+            if issubclass(item, kind) and not inspect.isabstract(item) and item.__module__ == module.__name__:
                 found.append(item)
-    return tuple(sorted(found, key=lambda theory: theory.name))
+    return tuple(sorted(found, key=lambda item: str(item.name)))
 
 
 def theory(name: str) -> type[AbstractTheory]:
-    """A theory by its name in either spelling.
+    """A theory by its name in either spelling, or by its first word alone where that is enough.
 
-    >>> theory("SingleNeuron") is theory("single-neuron")
-    True
+    >>> theory("SingleNeuron") is theory("single-neuron"), theory("isotropic").__name__
+    (True, 'IsotropicNetwork')
     """
     known = theories()
     for key, found in known.items():
         if name in (key, found.__name__) or name.lower() == found.__name__.lower():
             return found
+    started = [found for key, found in known.items() if key.split("-")[0] == name.lower()]
+    if len(started) == 1:
+        return started[0]
     raise UnknownNameError(f"No theory named `{name}`. {nearest(name, list(known))}")
 
 

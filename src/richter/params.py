@@ -37,6 +37,7 @@ class Param:
     required: bool = True
     default: float | None = None
     same_as: str = ""
+    identity: bool = False  # a number stands for that multiple of the identity
 
     @property
     def default_text(self) -> str:
@@ -62,7 +63,8 @@ class Param:
     @property
     def shape(self) -> str:
         """The core shape in words."""
-        return f"({', '.join(self.dims)})" if self.dims else "number"
+        listed = f"({', '.join(self.dims)})" if self.dims else "number"
+        return f"{listed}, or a multiple of the identity" if self.identity else listed
 
 
 def param(
@@ -76,10 +78,11 @@ def param(
     nonzero: bool = False,
     advice: str = "",
     same_as: str = "",
+    identity: bool = False,
 ) -> Any:
     """Declare a parameter of a theory; it is required unless it has a `default` or is the `same_as` another."""
     required = default is None and not same_as
-    declared = Param(says, symbol, dims, low, open_low, nonzero, advice, required, default, same_as)
+    declared = Param(says, symbol, dims, low, open_low, nonzero, advice, required, default, same_as, identity)
     metadata = {"param": declared}
     if same_as:
         return dataclasses.field(default=None, metadata=metadata)
@@ -158,8 +161,10 @@ def resolve(owner: str, params: Mapping[str, Param], given: Mapping[str, object]
     lengths = {dim: size for dim, (size, _) in sizes.items()}
     for name, p in params.items():
         if p.dims and values[name].ndim == 0:
+            if p.identity:
+                lengths.setdefault(p.dims[1], lengths.setdefault(p.dims[0], 1))
             core = tuple(lengths.setdefault(dim, 1) for dim in p.dims)
-            values[name] = np.full(core, values[name].item())
+            values[name] = np.eye(core[0]) * values[name] if p.identity else np.full(core, values[name].item())
     fronts = {name: v.shape[: v.ndim - len(params[name].dims)] for name, v in values.items()}
     try:
         batch = np.broadcast_shapes(*fronts.values())

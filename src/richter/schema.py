@@ -37,6 +37,10 @@ DIMS = {
     "basis": "basis functions of one skill",
     "basis_2": "basis functions again, the second index of a Gram matrix",
     "example": "examples",
+    "n": "numbers of training examples: a learning curve",
+    "draw": "random draws of a data set",
+    "example_2": "examples again, the second index of a kernel matrix",
+    "point": "points at which a function is read",
 }
 Role = Literal["state", "function", "loss", "observable", "invariant"]
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 
 
-def follow(flow: Callable[[Floats], ArrayLike], start: ArrayLike, times: ArrayLike) -> Floats:
+def follow(flow: Callable[..., ArrayLike], start: ArrayLike, times: ArrayLike) -> Floats:
     """States (variable, time) of ẋ = flow(x) from 0, by DOP853 at 1e-12 relative to the start's size."""
     from scipy.integrate import solve_ivp
 

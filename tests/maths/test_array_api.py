@@ -159,16 +159,16 @@ def test_jax_gives_the_same_solution(solution: Callable[..., None], seed: int, j
 @pytest.mark.parametrize("name", ["solve_neuron", "solve_pair"])
 def test_jax_compiles_and_maps(name: str, seed: int, jax: Any) -> None:
     rng = np.random.default_rng([seed, 61])
-    t, draws = np.array([0.0, 0.3, 2.0, np.inf]), 5
+    t_: Any = np.array([0.0, 0.3, 2.0, np.inf])
+    draws = 5
     if name == "solve_neuron":
         solve = lambda a0, w0, target: solve_neuron(t_, a0, w0[:, None], target[:, None], 0.7, 1.3)
         starts = rng.standard_normal(draws), rng.standard_normal((draws, 3)), rng.standard_normal((draws, 3))
     else:
         solve = lambda y, u0, v0: solve_pair(layer_pair(u0[:, None], v0[:, None], y, 0.6, 2.0, 0.7, 1.3), t_)
         starts = rng.standard_normal(draws), rng.standard_normal((draws, 3)), rng.standard_normal((draws, 3))
-    t_ = t
     expected = [solve(*(s[i] for s in starts)) for i in range(draws)]
-    t_ = jax.numpy.asarray(t)
+    t_ = jax.numpy.asarray(t_)
     mapped = jax.jit(jax.vmap(solve))(*(jax.numpy.asarray(s) for s in starts))
     for i, want in enumerate(expected):
         for key, value in want.items():

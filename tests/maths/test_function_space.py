@@ -202,11 +202,3 @@ def test_rich_deep_networks_end_at_the_minimum_of_the_deep_potential() -> None:
         step = 1e-6 * v[:, 0]
         Q = lambda b, beta0=beta0, l=l: potentials.deep_potential(b, beta0, l)
         assert abs(Q(end + step) - Q(end - step)) / 2e-6 < 1e-8
-
-
-def test_bregman_distances_are_not_negative() -> None:
-    rng = np.random.default_rng(7)
-    x, y, c = rng.uniform(0.01, 3, 500), rng.uniform(0.01, 3, 500), rng.uniform(-1, 1, 500)
-    for delta in (-2.0, 0.0, 1.0):
-        assert (potentials.bregman(x, y, c, delta) > -1e-12).all()
-        assert potentials.bregman(x, x, 1.0, delta) == pytest.approx(0, abs=1e-12)

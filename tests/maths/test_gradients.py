@@ -11,8 +11,8 @@ import pytest
 
 from richter.maths.neuron import NEURON_OUTPUTS, solve_neuron
 from richter.maths.pair import PAIR_OUTPUTS, layer_pair, solve_pair
-from richter.testing.tolerances import DERIVATIVE, SOLVED, assert_close
-from tests.maths.ode import Floats, follow
+from richter.testing.tolerances import DERIVATIVE, assert_close
+from tests.maths.ode import Floats
 
 Flat = Callable[[Any], dict[str, Any]]
 

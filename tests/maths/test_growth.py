@@ -133,11 +133,8 @@ def test_pair_solves_its_flow(seed: int) -> None:
     t = np.linspace(0, 1.5, 7)
     for _ in range(20):
         u0, v0 = rng.standard_normal((2, 3)) * 10 ** rng.uniform(-1, 0.5, (2, 1))
-        s, y, g, eta_u, eta_v = (
-            *(10 ** rng.uniform(-0.5, 0.5, 2)),
-            rng.choice([1.0, 2.0]),
-            *10 ** rng.uniform(-0.7, 0.7, 2),
-        )
+        s, y, eta_u, eta_v = 10 ** rng.uniform([-0.5, -0.5, -0.7, -0.7], [0.5, 0.5, 0.7, 0.7])
+        g = rng.choice([1.0, 2.0])
         y *= rng.choice([-1, 1])
         got = solve_pair(layer_pair(u0[:, None], v0[:, None], y, s, g, eta_u, eta_v), t)
 

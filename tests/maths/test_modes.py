@@ -92,7 +92,7 @@ def test_flow_weights_end_at_the_minimum_norm_solution(seed: int) -> None:
     rng = np.random.default_rng([seed, 54])
     for features, examples, rank in ((3, 6, 3), (6, 3, 3), (5, 5, 2)):
         Phi = rng.standard_normal((features, rank)) @ rng.standard_normal((rank, examples))
-        Y, eta = rng.standard_normal(examples), 0.3 / np.linalg.norm(Phi, 2) ** 2
+        Y, eta = rng.standard_normal(examples), 0.3 / float(np.linalg.norm(Phi, 2)) ** 2
         path = follow(lambda w, Phi=Phi, Y=Y, eta=eta: -eta * (w @ Phi - Y) @ Phi.T, np.zeros(features), TIMES * 5)
         got = flow_weights(Phi, Y, TIMES * 5, eta)
         assert_close(got.T, path, SOLVED, scale=np.abs(path).max(), says="w(t)")
@@ -109,7 +109,7 @@ def test_flow_weights_end_at_the_minimum_norm_solution(seed: int) -> None:
 def signed_network(rng: np.random.Generator, width: int, target: float, Z: float, size: float) -> ScalarNetwork:
     """|a| = |b| for every neuron, half of them aligned with the target."""
     a = size * rng.choice([-1.0, 1.0], width)
-    return ScalarNetwork(a0=a, b0=a * np.resize([1.0, -1.0], width), target=target, normalisation=Z)  # type: ignore[arg-type]
+    return ScalarNetwork(a0=a, b0=a * np.resize([1.0, -1.0], width), target=target, normalisation=Z)
 
 
 def theta_and_gap(net: ScalarNetwork, t: Floats) -> tuple[Floats, Floats, Floats]:

@@ -121,7 +121,7 @@ def test_flow_in_coordinates(seed: int) -> None:
         if np.abs(got["mu"]).min() < 1e-2 or (np.sign(got["mu"]) != np.sign(got["mu"][0])).any():
             continue
         flow = lambda x, delta=delta, B=B, rates=(eta_a, eta_w): cases.coordinates_flow(x[0], x[1], delta, B, *rates)
-        mu, phi = follow(flow, [a0 * size, w0 @ target / size / B], TIMES)
+        mu, phi = follow(flow, np.array([a0 * size, w0 @ target / size / B]), TIMES)
         assert_close(got["mu"], mu, SOLVED, scale=np.abs(mu).max(), says="μ")
         assert_close(got["phi"], phi, SOLVED, scale=1.0, says="φ")
         kappa = eta_w * got["a"] ** 2 + eta_a * (got["w"] ** 2).sum(0)

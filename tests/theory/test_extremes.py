@@ -20,8 +20,8 @@ from richter.theory import (
 )
 from richter.theory.convert import convert_loss, time_to_steps
 from richter.theory.discrete import descend, largest_stable_step
+from richter.theory.finite_size import finite_size
 from richter.theory.horizon import horizon
-from richter.theory.phases import finite_size
 
 
 def _any(value: Any) -> Any:

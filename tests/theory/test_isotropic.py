@@ -11,6 +11,7 @@ from scipy.integrate import solve_ivp
 from richter.errors import OutsideTheoryError, ParameterError
 from richter.maths.preconditioner import wide_preconditioner
 from richter.refs import KUN24
+from richter.testing.tolerances import IDENTITY, SOLVED, assert_close
 from richter.theory import IsotropicNetwork, SingleNeuron
 
 DELTAS = (0.0, 1e-9, -1e-9, 1.0, -1.0, 100.0, -100.0)
@@ -182,3 +183,47 @@ def test_impossible_starts_are_one_clear_line(change: dict[str, Any], text: str)
     with pytest.raises(ParameterError) as caught:
         IsotropicNetwork.from_singular_values(**{**given, **change})
     assert text in str(caught.value)
+
+
+def test_any_inputs_and_any_imbalance_can_be_simulated_and_the_imbalance_is_conserved(seed: int) -> None:
+    rng = np.random.default_rng([seed, 9])
+    X, A0, W0, target = (rng.standard_normal(shape) for shape in ((6, 3), (2, 2), (2, 3), (3, 2)))
+    rates = 10 ** rng.uniform(-0.3, 0.3, 2)
+    net = IsotropicNetwork(
+        A0=A0, W0=W0, beta_star=target, input_gram=X.T @ X / 6, eta_a=rates[0], eta_w=rates[1]
+    )  # fmt: skip
+    t = np.array([0.0, 0.5, 2.0])
+    ds = net.simulate(t)
+    size = np.abs(A0).max() ** 2 + np.abs(W0).max() ** 2
+    assert_close(ds.imbalance.values, ds.imbalance.values[:1] + 0 * t[:, None, None], SOLVED, scale=size, says="Δ")
+    # By examples: the loss and the kernel (I ⊗ X)M(I ⊗ Xᵀ) of KUN24 Sec. 4, formed in full.
+    X = X / np.sqrt(6)
+    beta, left, right = ds.beta.values, rates[1] * ds.gram_a.values, rates[0] * ds.gram_w.values
+    assert_close(ds.loss.values, ((X @ (beta - target)) ** 2).sum(axis=(1, 2)) / 2, SOLVED)
+    K = np.array([np.kron(left[i], X @ X.T) + np.kron(np.eye(2), X @ right[i] @ X.T) for i in range(3)])
+    inner = lambda a, b: (a * b).sum()
+    S = [1 - inner(K[0], K[i]) / np.sqrt(inner(K[0], K[0]) * inner(K[i], K[i])) for i in range(3)]
+    assert_close(ds.kernel_distance.values, S, SOLVED, scale=1.0, says="S(0, t)")
+    change = [np.sqrt(inner(K[i] - K[0], K[i] - K[0]) / inner(K[0], K[0])) for i in range(3)]
+    assert_close(ds.kernel_change.values, change, SOLVED, scale=1.0, says="kernel change")
+    with pytest.raises(OutsideTheoryError, match="be a multiple of the identity|be δ times the identity"):
+        net.solve(t)
+
+
+def test_inputs_of_another_size_only_change_the_clock(seed: int) -> None:
+    make = lambda gram: IsotropicNetwork.random(
+        inputs=3, neurons=2, outputs=2, beta_star=np.ones((3, 2)), delta=0.5, rng=seed
+    ).with_(input_gram=gram)
+    t = np.array([0.0, 0.4, 1.5, np.inf])
+    fast, plain = make(2.5), make(1.0)
+    assert_close(fast.solve(t).beta.values, plain.solve(2.5 * t).beta.values, IDENTITY, scale=1.0)
+    assert_close(fast.solve(t).loss.values, 2.5 * plain.solve(2.5 * t).loss.values, IDENTITY, scale=1.0)
+    assert_close(fast.solve(t[:3]).beta.values, fast.simulate(t[:3]).beta.values, SOLVED, scale=1.0)
+    assert fast.regime().label == plain.regime().label
+    uneven = make(np.diag([1.0, 2.0, 3.0]))
+    with pytest.raises(OutsideTheoryError, match=r"`input_gram` .* multiple of the identity .* Whiten the inputs"):
+        uneven.solve(t)
+    with pytest.raises(ParameterError, match="`input_gram` of IsotropicNetwork must be symmetric"):
+        make([[1.0, 2.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    with pytest.raises(ParameterError, match="`input_gram` of IsotropicNetwork must be symmetric"):
+        make(0.0)

@@ -10,7 +10,8 @@ import pytest
 from richter.errors import ParameterError
 from richter.maths.scaling_limits import speed_exponents, stable_rate, to_feature_learning, to_kernel
 from richter.refs import XU24
-from richter.theory.phases import SCALINGS, finite_size, phase, table_1
+from richter.theory.finite_size import expected_exponents, finite_size, fitted_exponents
+from richter.theory.phases import SCALINGS, phase, table_1
 
 # XU24 Table 1 as printed: phase, c_η*, phase*, (c_η⁺, c_γ⁺), phase⁺, (c_η⁻, c_γ⁻), phase⁻.
 PRINTED: dict[str, tuple[Any, ...]] = {
@@ -64,23 +65,33 @@ def test_without_balance_a_dominating_kernel_part_is_not_the_kernel_phase() -> N
 
 @pytest.mark.place(XU24["Eq. 14"])
 @pytest.mark.parametrize("scaling", SCALINGS, ids=lambda scaling: scaling.name)
-def test_finite_sizes_have_the_exponents_of_the_limit(scaling: Any) -> None:
+def test_finite_sizes_have_the_exponents_of_the_limit(scaling: Any, seed: int) -> None:
     rate = float(stable_rate(scaling.c_d, scaling.c_gamma, scaling.c_u, scaling.c_w))
-    for eta, gamma in ((rate, scaling.c_gamma), to_feature_learning(scaling.c_d, scaling.c_u, scaling.c_w)):
-        exponents = {"c_d": scaling.c_d, "c_gamma": float(gamma), "c_u": scaling.c_u, "c_w": scaling.c_w,
-                     "c_eta_u": float(eta), "c_eta_w": float(eta)}  # fmt: skip
+    pairs: dict[str, tuple[Any, Any]] = {
+        "printed": (0.0, scaling.c_gamma), "stable": (rate, scaling.c_gamma),
+        "plus": to_feature_learning(scaling.c_d, scaling.c_u, scaling.c_w),
+        "minus": to_kernel(scaling.c_d, scaling.c_u, scaling.c_w, scaling.below),
+    }  # fmt: skip
+    for eta, gamma in ((float(e), float(g)) for e, g in pairs.values()):
+        exponents = {"c_d": scaling.c_d, "c_gamma": gamma, "c_u": scaling.c_u, "c_w": scaling.c_w,
+                     "c_eta_u": eta, "c_eta_w": eta}  # fmt: skip
         zero = bool(scaling.balanced_output)
-        ds = finite_size(
-            exponents, kappa=(1e3, 3e3, 1e4, 3e4), draws=60 if scaling.c_d else 4000, rng=2, zero_output=zero
-        )
-        slope = lambda values, ds=ds: np.polyfit(np.log(ds.kappa), np.log(values), 1)[0]
-        assert slope(ds.t_c.median("draw")) == pytest.approx(0, abs=0.02)
-        name = str(phase(**exponents, balanced_output=scaling.balanced_output).label)
-        change = np.abs(ds.growth_end - 1).median("draw").values
-        if name == "kernel":
-            assert slope(change) < -0.3, "α₊ → 1 in the kernel phase"
-        else:
-            assert slope(change) == pytest.approx(0, abs=0.02), "α₊ stays where it is in the feature-learning phase"
+        kappa, draws = ((3e2, 1e3, 3e3, 1e4), 120) if scaling.c_d else ((1e2, 1e3, 1e4), 300)
+        made = fitted_exponents(finite_size(exponents, kappa, draws, rng=seed, zero_output=zero))
+        for name, expected in expected_exponents(exponents, zero).items():
+            got, low, high = (float(made[k].sel(quantity=name)) for k in ("exponent", "low", "high"))
+            if expected == -np.inf:
+                assert np.isnan(got), name
+            elif name == "t_c":
+                assert got == pytest.approx(expected, abs=0.02), (name, eta, gamma)
+            else:  # a random size: within its interval, widened to five of its standard errors
+                assert abs(got - expected) <= 2.5 * (high - low) / 2 + 0.02, (name, got, expected, low, high)
+
+
+def test_a_fit_needs_three_sizes() -> None:
+    ds = finite_size(dict.fromkeys(("c_d", "c_gamma", "c_u", "c_w", "c_eta_u", "c_eta_w"), 0.0), (10, 100), 5)
+    with pytest.raises(ParameterError, match="have at least three values of κ. Got 2"):
+        fitted_exponents(ds)
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,16 @@ from typing import Annotated
 import typer
 
 from richter import __version__
+from richter.cli.check import check
 from richter.cli.cite import cite
 from richter.cli.doctor import doctor
 from richter.cli.emergence import emergence
+from richter.cli.figure import figure
 from richter.cli.interpolant import interpolant
+from richter.cli.learnability import learnability
 from richter.cli.list import list_
 from richter.cli.phase import phase
+from richter.cli.run import run
 from richter.cli.scaling import scaling
 from richter.cli.show import show
 from richter.cli.solve import solve
@@ -54,6 +58,10 @@ app.command("phase")(phase)
 app.command("interpolant")(interpolant)
 app.command("scaling")(scaling)
 app.command("emergence")(emergence)
+app.command("figure")(figure)
+app.command("run")(run)
+app.command("check")(check)
+app.command("learnability")(learnability)
 app.command("cite")(cite)
 app.command("doctor")(doctor)
 app.command("tour")(tour)

@@ -11,7 +11,7 @@ import typer
 def list_(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """List the theories that Richter can solve exactly.
+    """List the theories that Richter can solve exactly, and the published figures it recomputes.
 
     Example:  richter list
     """
@@ -23,7 +23,11 @@ def list_(
             {"name": name, "class": t.__name__, "title": t.title, "valid": t.valid, "formula": t.formula}
             for name, t in known.items()
         ]
-        typer.echo(json.dumps({"theories": rows, "schema": 1}, ensure_ascii=False))
+        shown = [
+            {"name": name, "title": e.title, "places": [str(p) for p in e.places], "claims": len(e.claims())}
+            for name, e in catalog.experiments().items()
+        ]
+        typer.echo(json.dumps({"theories": rows, "experiments": shown, "schema": 1}, ensure_ascii=False))
         return
     from rich.console import Console
     from rich.table import Table
@@ -37,3 +41,12 @@ def list_(
     console = Console()
     console.print(table)
     console.print("One in full: richter show NAME.  Solve it: richter solve NAME --help", highlight=False)
+    table = Table(title="\nExperiments", title_justify="left", show_lines=False)
+    table.add_column("name", style="bold", no_wrap=True)
+    table.add_column("what it shows")
+    table.add_column("where")
+    table.add_column("claims", justify="right")
+    for name, e in catalog.experiments().items():
+        table.add_row(name, e.title, ", ".join(str(place) for place in e.places), str(len(e.claims())))
+    console.print(table)
+    console.print("Draw one: richter figure NAME.  Judge its claims: richter check NAME", highlight=False)

@@ -9,17 +9,22 @@ import typer
 
 
 def show(
-    name: Annotated[str, typer.Argument(help="A theory: single-neuron or SingleNeuron.")],
+    name: Annotated[str, typer.Argument(help="A theory: single-neuron or SingleNeuron; or an experiment.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of the parameters.")] = False,
 ) -> None:
-    """Show a theory: formula, assumptions, parameters, variables, places and errata.
+    """Show a theory (formula, assumptions, parameters, variables, errata) or an experiment (claims, settings).
 
     Example:  richter show single-neuron
     """
     from richter import catalog
     from richter.params import declared, json_schema
 
+    if name in catalog.experiments():
+        from richter.cli.show_experiment import show_experiment
+
+        show_experiment(catalog.experiment(name), as_json)
+        return
     theory = catalog.theory(name)
     params = declared(theory)
     if schema:

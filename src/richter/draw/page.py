@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from richter.draw import legend as legends
+from richter.draw.layers import layers, limits
 from richter.draw.legend import broken, drawable
-from richter.draw.style import BAND_OPACITY, STROKES, Theme, blend, colour_of, entry_colour, theme
+from richter.draw.page_fills import areas, cells, hatched
+from richter.draw.style import BAND_OPACITY, STROKES, Theme, blend, colour_of, entry_colour, shaded, theme
 from richter.errors import MissingExtraError
 from richter.figure.build import number
 from richter.figure.data import Figure, Floats, Mark, Panel, Role
@@ -34,12 +36,18 @@ def to_plotly(figure: Figure, *, dark: bool = False, columns: int | None = None)
         where = {"row": i // wide + 1, "col": i % wide + 1}
         suffix = "" if i == 0 else str(i + 1)
         legend = "legend" if common is not None else f"legend{suffix}"
-        for mark in sorted(panel.marks, key=lambda m: STROKES[m.role].order - (m.kind == "band") / 2):
-            for trace in _traces(graph, mark, panel, look):
+        for _, together in layers(panel):
+            for trace in _traces(graph, together, panel, look):
                 made.add_trace(trace, **where)
         _across(made, panel, look, where)
-        made.update_xaxes(_axis(panel.x, panel.x_log, panel.x_range, look), **where)
-        made.update_yaxes(_axis(panel.y, panel.y_log, panel.y_range, look), **where)
+        made.update_xaxes(_axis(panel.x, panel.x_log, limits(panel, "x"), look), **where)
+        made.update_yaxes(_axis(panel.y, panel.y_log, limits(panel, "y"), look), **where)
+        if panel.equal:
+            made.update_xaxes(constrain="domain", **where)
+            made.update_yaxes(constrain="domain", scaleanchor=f"x{suffix}", scaleratio=1, **where)
+        if not panel.frame:
+            made.update_xaxes(visible=False, **where)
+            made.update_yaxes(visible=False, **where)
         across, up = made.layout[f"xaxis{suffix}"].domain, made.layout[f"yaxis{suffix}"].domain
         words = {"showarrow": False, "xref": "paper", "yref": "paper"}
         if panel.title:
@@ -123,7 +131,12 @@ def _scale(figure: Figure) -> ColourScale | None:
     return next((panel.colours for panel in figure.panels if panel.colours is not None), None)
 
 
-def _traces(graph: Any, m: Mark, panel: Panel, look: Theme) -> list[Any]:
+def _traces(graph: Any, together: list[Mark], panel: Panel, look: Theme) -> list[Any]:
+    m = together[0]
+    if m.kind == "area":
+        return areas(graph, together, panel, look)
+    if m.kind == "cells":
+        return cells(graph, m, panel, look)
     if m.kind in ("vline", "hline", "text"):
         return []
     colour, shown = colour_of(m, panel.colours, look), drawable(m, panel)
@@ -136,8 +149,8 @@ def _traces(graph: Any, m: Mark, panel: Panel, look: Theme) -> list[Any]:
                               fillcolor=_faint(colour, BAND_OPACITY), hoverinfo="skip", **named)]  # fmt: skip
     across, up = _gaps(m.x, shown), _gaps(m.y, shown)
     if m.kind == "points":
-        return [graph.Scatter(x=across, y=up, mode="markers", marker={"color": colour, "size": 7},
-                              hovertemplate=hover, **named)]  # fmt: skip
+        dot = {"color": colour, "size": 7, "line": {"color": look.paper, "width": 0.6}}
+        return [graph.Scatter(x=across, y=up, mode="markers", marker=dot, hovertemplate=hover, **named)]
     return [graph.Scatter(x=across, y=up, mode="lines", line=_line(m.role, colour), hovertemplate=hover,
                           connectgaps=False, **named)]  # fmt: skip
 
@@ -146,6 +159,12 @@ def _sample(graph: Any, row: legends.Entry, scale: ColourScale | None, look: The
     """What the legend shows of an entry: a trace without points."""
     colour = entry_colour(row.role, row.colour, row.plain, scale, look)
     named = {"x": [None], "y": [None], "name": _safe(row.text), "legend": legend, "showlegend": True}
+    if row.empty:
+        hatch = {"fill": "toself", "fillpattern": hatched(look), "line": {"width": 0}}
+        return graph.Scatter(mode="lines", **hatch, **named)
+    if row.kind in ("area", "cells"):
+        fill = colour if row.shade is None else shaded(colour, row.shade, look)
+        return graph.Scatter(mode="markers", marker={"color": fill, "size": 12, "symbol": "square"}, **named)
     if row.kind == "points":
         return graph.Scatter(mode="markers", marker={"color": colour, "size": 7}, **named)
     if row.kind == "band":
@@ -162,7 +181,13 @@ def _listed(row: legends.Entry, scale: ColourScale | None, look: Theme) -> str:
         f'<line x1="1" y1="6" x2="33" y2="6" stroke="{colour}" stroke-width="{stroke.width}" '
         f'stroke-dasharray="{" ".join(f"{part:g}" for part in stroke.dash)}"/>'
     )
-    if row.kind == "points":
+    if row.empty:
+        lines = "".join(f"M{x} 12L{x + 8} 0" for x in range(1, 26, 6))
+        drawn = f'<path d="{lines}" stroke="{look.muted}" fill="none"/>'
+    elif row.kind in ("area", "cells"):
+        fill = colour if row.shade is None else shaded(colour, row.shade, look)
+        drawn = f'<rect x="11" y="0" width="12" height="12" fill="{fill}"/>'
+    elif row.kind == "points":
         drawn = f'<circle cx="17" cy="6" r="3.5" fill="{colour}"/>'
     elif row.kind == "band":
         opacity = 1 - (1 - BAND_OPACITY) ** row.depth
@@ -204,15 +229,15 @@ def _bar(graph: Any, scale: ColourScale, marks: tuple[Mark, ...], look: Theme, p
     )  # fmt: skip
 
 
-def _axis(name: str, log: bool, limits: tuple[float, float] | None, look: Theme) -> dict[str, Any]:
+def _axis(name: str, log: bool, ends: tuple[float, float] | None, look: Theme) -> dict[str, Any]:
     made: dict[str, Any] = {
         "title": {"text": "<br>".join(_safe(line) for line in broken(name, 42)), "font": {"size": 12}, "standoff": 6},
         "type": "log" if log else "linear", "gridcolor": look.grid, "linecolor": look.muted, "zeroline": False,
         "showline": True, "ticks": "outside", "tickcolor": look.muted, "automargin": True,
         "exponentformat": "power",
     }  # fmt: skip
-    if limits is not None:
-        made["range"] = [float(np.log10(end)) for end in limits] if log else list(limits)
+    if ends is not None:
+        made["range"] = [float(np.log10(end)) for end in ends] if log else list(ends)
     return made
 
 

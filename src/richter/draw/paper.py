@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from richter.draw import legend as legends
+from richter.draw.layers import layers, limits
 from richter.draw.legend import broken
-from richter.draw.style import BAND_OPACITY, STROKES, Theme, blend, colour_of, entry_colour, theme
+from richter.draw.paper_fills import areas, cells, hatched
+from richter.draw.style import BAND_OPACITY, STROKES, Theme, blend, colour_of, entry_colour, shaded, theme
 from richter.errors import MissingExtraError
 from richter.figure.build import number
 from richter.figure.data import Figure, Floats, Mark, Panel
@@ -44,7 +46,8 @@ def to_matplotlib(
     rows = -(-count // wide)
     common = legends.shared(figure)
     bars = sum(legends.has_bar(panel) for panel in figure.panels) > 0
-    width = wide * panel_size[0] * ({1: 1.35, 2: 1.25}.get(wide, 1.0) if columns is None else 1.0) + 0.75 * bars
+    broad = columns is None and not all(panel.equal for panel in figure.panels)
+    width = wide * panel_size[0] * ({1: 1.35, 2: 1.25}.get(wide, 1.0) if broad else 1.0) + 0.75 * bars
     entries, entry_columns = _table(common or (), width)
     foot = entries * LINE + (0.12 if entries else 0)
     said = _wrap(figure.caption, width, SMALL) if caption else ""
@@ -79,7 +82,7 @@ def _panel(axes: Axes, panel: Panel, look: Theme, width: float, own_legend: bool
 
     axes.set_facecolor(look.paper)
     axes.tick_params(which="both", labelsize=SMALL, labelfontfamily=FONT, colors=look.muted, length=3)
-    for name, log, limits in (("x", panel.x_log, panel.x_range), ("y", panel.y_log, panel.y_range)):
+    for name, log, ends in (("x", panel.x_log, limits(panel, "x")), ("y", panel.y_log, limits(panel, "y"))):
         axis = axes.xaxis if name == "x" else axes.yaxis
         if log:
             (axes.set_xscale if name == "x" else axes.set_yscale)("log")
@@ -87,14 +90,23 @@ def _panel(axes: Axes, panel: Panel, look: Theme, width: float, own_legend: bool
             if _decades(panel, name) < 1.5:
                 axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.set_major_formatter(FuncFormatter(lambda value, _, log=log: _tick(value, log)))
-        if limits is not None:
-            (axes.set_xlim if name == "x" else axes.set_ylim)(*limits)
+        if ends is not None:
+            (axes.set_xlim if name == "x" else axes.set_ylim)(*ends)
     if not legends.defined(panel):
         axes.text(0.5, 0.5, "not defined here", transform=axes.transAxes, ha="center", va="center", fontsize=SMALL,
                   color=look.muted, family=FONT)  # fmt: skip
         axes.set(xticks=[], yticks=[])
-    for m in panel.marks:
-        _mark(axes, m, panel, look)
+    for level, together in layers(panel):
+        if together[0].kind == "area":
+            areas(axes, together, panel, look, level)
+        elif together[0].kind == "cells":
+            cells(axes, together[0], panel, look, level)
+        else:
+            _mark(axes, together[0], panel, look, level)
+    if panel.equal:
+        axes.set_aspect("equal")
+    if not panel.frame:
+        axes.set_axis_off()
     axes.grid(True, color=look.grid, linewidth=0.6)
     axes.set_axisbelow(True)
     for side, spine in axes.spines.items():
@@ -110,14 +122,15 @@ def _panel(axes: Axes, panel: Panel, look: Theme, width: float, own_legend: bool
     if rows:
         from matplotlib.transforms import ScaledTranslation
 
-        drop = ScaledTranslation(0, -(0.46 + 0.17 * below.count("\n")), axes.figure.dpi_scale_trans)
+        under = 0.46 + 0.17 * below.count("\n") if panel.frame else 0.06
+        drop = ScaledTranslation(0, -under, axes.figure.dpi_scale_trans)
         _legend(axes, rows, (panel,), look, _table(rows, width)[1], loc="upper center", bbox_to_anchor=(0.5, 0.0),
                 bbox_transform=axes.transAxes + drop)  # fmt: skip
 
 
-def _mark(axes: Axes, m: Mark, panel: Panel, look: Theme) -> None:
+def _mark(axes: Axes, m: Mark, panel: Panel, look: Theme, level: float) -> None:
     colour, stroke = colour_of(m, panel.colours, look), STROKES[m.role]
-    style: dict[str, Any] = {"color": colour, "linewidth": stroke.width, "zorder": stroke.order}
+    style: dict[str, Any] = {"color": colour, "linewidth": stroke.width, "zorder": level}
     dashes: Any = (0, stroke.dash) if stroke.dash else "solid"
     shown = legends.drawable(m, panel)
     x, y = (np.where(shown, row, np.nan) if row.size == shown.size else row for row in (m.x, m.y))
@@ -125,10 +138,10 @@ def _mark(axes: Axes, m: Mark, panel: Panel, look: Theme) -> None:
         axes.plot(x, y, linestyle=dashes, dash_capstyle="butt", solid_capstyle="round", **style)
     elif m.kind == "points":
         axes.plot(x, y, linestyle="none", marker="o", markersize=6.0, markeredgewidth=0.6,
-                  markeredgecolor=look.paper, color=colour, zorder=stroke.order)  # fmt: skip
+                  markeredgecolor=look.paper, color=colour, zorder=level)  # fmt: skip
     elif m.kind == "band" and m.high is not None:
         axes.fill_between(x, y, np.where(shown, m.high, np.nan), color=colour, alpha=BAND_OPACITY, linewidth=0,
-                          zorder=stroke.order - 0.5)  # fmt: skip
+                          zorder=level)  # fmt: skip
     elif m.kind == "vline":
         for place in m.x[np.isfinite(m.x)]:
             axes.axvline(float(place), linestyle=dashes, **style)
@@ -138,7 +151,7 @@ def _mark(axes: Axes, m: Mark, panel: Panel, look: Theme) -> None:
     elif m.kind == "text":
         for across, up in zip(x[shown], y[shown], strict=True):
             axes.annotate(m.label, (float(across), float(up)), (4, 4), textcoords="offset points", fontsize=SMALL,
-                          color=colour, family=FONT, zorder=9)  # fmt: skip
+                          color=colour, family=FONT, zorder=level)  # fmt: skip
 
 
 def _tick(value: float, log: bool) -> str:
@@ -194,7 +207,12 @@ def _legend(
         scale = next((p.colours for p in panels if row.colour is not None and p.colours is not None), None)
         colour = entry_colour(row.role, row.colour, row.plain, scale, look)
         stroke = STROKES[row.role]
-        if row.kind == "band":
+        if row.empty:
+            handles.append(Patch(**hatched(look), label=row.text))
+        elif row.kind in ("area", "cells"):
+            fill = colour if row.shade is None else shaded(colour, row.shade, look)
+            handles.append(Patch(facecolor=fill, label=row.text))
+        elif row.kind == "band":
             handles.append(Patch(facecolor=colour, alpha=1 - (1 - BAND_OPACITY) ** row.depth, label=row.text))
         elif row.kind == "points":
             handles.append(Line2D([], [], linestyle="none", marker="o", markersize=6.0, color=colour, label=row.text))

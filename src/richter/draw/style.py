@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from richter.figure.data import Mark, Role
 from richter.figure.scale import Colour, ColourScale
 
@@ -63,6 +66,9 @@ STROKES: dict[Role, Stroke] = {
     "exact": Stroke(1.4, (4.5, 2.5), 5),
 }
 BAND_OPACITY = 0.2
+EDGE = 0.5  # width of an area's edge, in points
+SEAM = 0.7  # an area without edge is drawn a little larger: else the paper shines through between neighbours
+_STEPS = 96
 
 
 def theme(dark: bool) -> Theme:
@@ -75,6 +81,34 @@ def colour_of(mark: Mark, scale: ColourScale | None, look: Theme) -> str:
     if mark.colour is None or scale is None:
         return role_colour(mark.role, look)
     return value_colour(mark.colour, scale, look)
+
+
+def fill_colour(mark: Mark, scale: ColourScale | None, look: Theme) -> str:
+    """The colour of an area: its own on the panel's scale or that of its role, lighter by its shade.
+
+    Colours and shades come in steps, so that areas of one colour can be drawn together.
+    """
+    if isinstance(mark.colour, float) and scale is not None:
+        plain = value_colour_at(round(scale.position(mark.colour) * _STEPS) / _STEPS, scale, look)
+    else:
+        plain = colour_of(mark, scale, look)
+    return plain if mark.shade is None else shaded(plain, mark.shade, look)
+
+
+def edge_colour(fill: str, look: Theme) -> str:
+    """The edge of an area: its own colour, darker, so that even the thinnest areas can be seen."""
+    return blend((fill, look.ink if _is_light(look) else look.paper), 0.35)
+
+
+def shaded(colour: str, shade: float, look: Theme) -> str:
+    """A colour in more (1) or less (0) light, on light and dark paper alike.
+
+    >>> shaded("#000000", 1.0, LIGHT), shaded("#ffffff", 1.0, DARK)
+    ('#d1d1d1', '#d9dadb')
+    """
+    light = _is_light(look)
+    share = round((shade if light else 1 - shade) * 24) / 24
+    return blend((colour, look.paper), (0.3 if light else 0.16) + 0.52 * share)
 
 
 def role_colour(role: Role, look: Theme) -> str:
@@ -101,7 +135,37 @@ def value_colour(value: Colour, scale: ColourScale, look: Theme) -> str:
         return look.categories[scale.categories.index(value)]
     if value is None:
         return look.muted
-    return blend(look.diverging if scale.kind == "diverging" else look.sequential, scale.position(value))
+    return value_colour_at(scale.position(value), scale, look)
+
+
+def value_colour_at(place: float, scale: ColourScale, look: Theme) -> str:
+    """The colour at a place from 0 to 1 on a scale of numbers."""
+    return blend(look.diverging if scale.kind == "diverging" else look.sequential, place)
+
+
+def palette(mark: Mark, scale: ColourScale, look: Theme) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    """Cells as numbers from 0 to 1, NaN where they stay empty, and evenly spaced colours from 0 to 1."""
+    if mark.values is None:
+        return np.full((mark.y.size, mark.x.size), np.nan), (look.muted,) * 2
+    if not mark.words:
+        return scale.positions(mark.values), tuple(value_colour_at(i / 255, scale, look) for i in range(256))
+    colours = tuple(value_colour(word, scale, look) for word in mark.words)
+    return mark.values / max(len(colours) - 1, 1), colours if len(colours) > 1 else colours * 2
+
+
+def edges(centres: NDArray[np.float64], log: bool) -> NDArray[np.float64]:
+    """Where cells end: half way between their centres, on a log axis at the geometric mean.
+
+    >>> edges(np.array([1.0, 10.0, 100.0]), log=True).round(3).tolist()
+    [0.316, 3.162, 31.623, 316.228]
+    """
+    at = np.log(centres) if log else centres
+    middles = (at[1:] + at[:-1]) / 2
+    half = (at[1] - at[0]) / 2 if at.size > 1 else 0.5
+    last = (at[-1] - at[-2]) / 2 if at.size > 1 else 0.5
+    made = np.concatenate([[at[0] - half], middles, [at[-1] + last]])
+    ends: NDArray[np.float64] = np.exp(made) if log else made
+    return ends
 
 
 def blend(anchors: tuple[str, ...], share: float) -> str:
@@ -118,3 +182,7 @@ def blend(anchors: tuple[str, ...], share: float) -> str:
         for i in (1, 3, 5)
     )
     return "#" + "".join(f"{channel:02x}" for channel in mixed)
+
+
+def _is_light(look: Theme) -> bool:
+    return int(look.paper[1:3], 16) > 127

@@ -15,3 +15,8 @@ from richter.figure.scale import ColourScale as ColourScale
 from richter.figure.skills import emergence_figure as emergence_figure
 from richter.figure.skills import scaling_figure as scaling_figure
 from richter.figure.solution import solution_figure as solution_figure
+from richter.figure.space import View as View
+from richter.figure.space import axes3 as axes3
+from richter.figure.space import path as path
+from richter.figure.space import scene as scene
+from richter.figure.space import surface as surface

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from richter.errors import ParameterError, UnknownNameError, message, nearest
-from richter.figure.data import Figure, Mark, Panel, Role, mark
-from richter.figure.scale import MANY, Colour, derive_scale
+from richter.figure.data import Figure, Mark, Panel, Role, mark, scale_of
+from richter.figure.scale import MANY, Colour
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -100,7 +100,7 @@ def lines(
 def panel(ds: xr.Dataset, name: str, marks: Iterable[Mark], over: str = "t", **options: Any) -> Panel:
     """A panel of `marks` whose axes are named after the variable `name` and the coordinate `over`."""
     given = tuple(marks)
-    colours = options.pop("colours", None) or derive_scale((m.colour for m in given), options.pop("colour_label", ""))
+    colours = options.pop("colours", None) or scale_of(given, options.pop("colour_label", ""))
     named = {"x": axis_label(ds[over]) if over in ds.coords else over, "y": axis_label(pick(ds, name))}
     return Panel(given, **{**named, "colours": colours, **options})
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
 
-from richter.errors import ParameterError, message
+from richter.errors import ParameterError, message, show
 from richter.figure.data import Figure, Floats, Mark, Panel
 from richter.figure.scale import ColourScale
 
@@ -39,6 +39,7 @@ def to_plain(figure: Figure) -> dict[str, Any]:
                 "y_range": None if panel.y_range is None else list(panel.y_range),
                 "legend": panel.legend,
                 "colours": None if panel.colours is None else _scale(panel.colours),
+                **_unusual(panel, "equal", "frame"),
                 "marks": [_mark(m) for m in panel.marks],
             }
             for panel in figure.panels
@@ -84,7 +85,16 @@ def _mark(m: Mark) -> dict[str, Any]:
         "x": _numbers(m.x),
         "y": _numbers(m.y),
         "high": None if m.high is None else _numbers(m.high),
+        **({} if m.values is None else {"values": [_numbers(row) for row in m.values]}),
+        **({"words": list(m.words)} if m.words else {}),
+        **_unusual(m, "order", "edge", "shade"),
     }
+
+
+def _unusual(part: Panel | Mark, *names: str) -> dict[str, Any]:
+    """Only what differs from the default is written: most marks have nothing of it."""
+    usual = {f.name: f.default for f in fields(part)}
+    return {name: getattr(part, name) for name in names if getattr(part, name) != usual[name]}
 
 
 def _numbers(row: Floats) -> list[float | str | None]:
@@ -102,14 +112,17 @@ def _panel(entry: Mapping[str, Any]) -> Panel:
     marks = []
     for m in entry["marks"]:
         high = None if m["high"] is None else _row(m["high"])
-        marks.append(Mark(**{**m, "x": _row(m["x"]), "y": _row(m["y"]), "high": high}))
+        fill: dict[str, Any] = {"words": tuple(m.get("words", ()))}
+        if "values" in m:
+            fill["values"] = np.array([_row(row) for row in m["values"]])
+        marks.append(Mark(**{**m, **fill, "x": _row(m["x"]), "y": _row(m["y"]), "high": high}))
     return Panel(marks=tuple(marks), colours=scale, **rest)
 
 
 def _compare(where: str, first: Any, second: Any, rtol: float, found: list[str]) -> None:
     if isinstance(first, dict) and isinstance(second, dict):
-        for key in first:
-            _compare(f"{where}.{key}", first[key], second.get(key), rtol, found)
+        for key in dict.fromkeys([*first, *second]):
+            _compare(f"{where}.{key}", first.get(key), second.get(key), rtol, found)
     elif isinstance(first, list) and isinstance(second, list):
         if len(first) != len(second):
             found.append(f"{where}: {len(first)} entries, {len(second)} entries")
@@ -121,7 +134,7 @@ def _compare(where: str, first: Any, second: Any, rtol: float, found: list[str])
     elif _is_number(first) and _is_number(second) and first is not None and second is not None:
         _compare_numbers(where, [first], [second], rtol, found)
     elif first != second:
-        found.append(f"{where}: {first!r}, {second!r}")
+        found.append(f"{where}: {show(first)}, {show(second)}")
 
 
 def _is_number(x: Any) -> bool:

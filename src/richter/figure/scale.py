@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from richter.errors import ParameterError, message
 
 Colour = float | str | None
@@ -58,20 +61,43 @@ class ColourScale:
             raise ParameterError(message("the low end of a log colour scale", "be > 0", self.low))
 
     def position(self, value: float) -> float:
-        """Where a number lies on the scale, 0 to 1; the middle of a diverging scale is 0."""
+        """Where a number lies on the scale, 0 to 1; the middle of a diverging scale is 0, of a logarithmic one 1."""
+        return float(self.positions(value))
+
+    def positions(self, values: ArrayLike) -> NDArray[np.float64]:
+        """Where numbers lie on the scale; undefined ones stay so, those beyond its ends lie at the ends.
+
+        >>> ColourScale(kind="diverging", low=0.01, high=10, spacing="log").positions([0.01, 1.0, 100.0]).tolist()
+        [0.0, 0.5, 1.0]
+        """
+        given = np.asarray(values, dtype=np.float64)
         if self.kind == "diverging":
-            half = max(abs(self.low), abs(self.high)) or 1.0
-            share = abs(value) / half
-            if self.spacing == "symlog":
-                share = math.log1p(share * _DECADES) / math.log1p(_DECADES)
-            return 0.5 + math.copysign(min(share, 1.0), value) / 2
+            half = self.reach()
+            if self.spacing == "log":
+                share = np.log(np.maximum(given, self.low)) / half
+            elif self.spacing == "symlog":
+                share = np.copysign(np.log1p(np.abs(given) / half * _DECADES) / math.log1p(_DECADES), given)
+            else:
+                share = given / half
+            return 0.5 + np.clip(share, -1.0, 1.0) / 2
         if self.low == self.high:
-            return 0.5
+            return np.where(np.isnan(given), np.nan, 0.5)
         if self.spacing == "log":
-            share = math.log(max(value, self.low) / self.low) / math.log(self.high / self.low)
+            share = np.log(np.maximum(given, self.low) / self.low) / math.log(self.high / self.low)
         else:
-            share = (value - self.low) / (self.high - self.low)
-        return min(max(share, 0.0), 1.0)
+            share = (given - self.low) / (self.high - self.low)
+        return np.clip(share, 0.0, 1.0)
+
+    def reach(self) -> float:
+        """From the middle of a diverging scale to its ends; on a logarithmic one in powers of e."""
+        ends = (math.log(self.low), math.log(self.high)) if self.spacing == "log" else (self.low, self.high)
+        return max(abs(end) for end in ends) or 1.0
+
+
+def extremes(values: NDArray[np.float64]) -> tuple[float, ...]:
+    """The smallest and the largest of many numbers; none if nothing is finite."""
+    finite = values[np.isfinite(values)]
+    return (float(finite.min()), float(finite.max())) if finite.size else ()
 
 
 def derive_scale(colours: Iterable[Colour], label: str = "") -> ColourScale | None:

@@ -123,11 +123,12 @@ def growth(rates: GrowthRates, tau: Array) -> Growth:
     one = xp.ones_like(T * r.up)
     N, D = E + r.up * T, E + r.down * T
     if possible(no_up | no_down):
-        # One sum is E itself: the ratio E/E is taken before E underflows.
-        N_safe, D_safe = xp.where(no_up, one, N), xp.where(no_down, one, D)
-        left = xp.where(no_up | no_down, one, E * one) / (N_safe * D_safe)
+        # One sum is E itself: the ratio E/E is taken before E underflows (at R = 0, where both depend on b, E is 1).
+        lone_up, lone_down = no_up & (r.root > 0), no_down & (r.root > 0)
+        N_safe, D_safe = xp.where(lone_up, one, N), xp.where(lone_down, one, D)
+        left = xp.where(lone_up | lone_down, one, E * one) / (N_safe * D_safe)
         done = T * (2 * (r.p + r.q)) * left + xp.where(
-            no_up | no_down, 0.0, (r.up * (T / N_safe)) * (r.down * (T / D_safe))
+            lone_up | lone_down, 0.0, (r.up * (T / N_safe)) * (r.down * (T / D_safe))
         )
         N_safe, D_safe = xp.where(N > 0, N, one), xp.where(D > 0, D, one)
     else:

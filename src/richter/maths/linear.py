@@ -60,3 +60,33 @@ def feature_modes(features: Floats, targets: Floats) -> tuple[Floats, Floats]:
     n = features.shape[1]
     _, s, V = np.linalg.svd(features, full_matrices=False)
     return s**2 / n, V @ targets / np.sqrt(n)
+
+
+@implements(NAM24["Eq. 1.27"])
+def diagonal_features(moments: Floats) -> tuple[Floats, Floats]:
+    r"""Eigenvalues ρ in falling order, and the rotation O with $\Phi_i(x)=\sum_jO_{ij}\sqrt{\rho_j}e_j(x)$.
+
+    Args:
+        moments: $\mathbf E[\Phi\Phi^T]$ (…, feature, feature).
+
+    >>> diagonal_features(np.array([[1.5, 0.5], [0.5, 1.5]]))[0].round(12).tolist()
+    [2.0, 1.0]
+    """
+    values, vectors = np.linalg.eigh(moments)
+    return np.maximum(values[..., ::-1], 0.0), vectors[..., ::-1]
+
+
+@implements(
+    NAM24["Eq. 1.28"].misprint(
+        printed="θ = O w, with O of Eq. 1.27",
+        right="θ = Oᵀ w",
+        how="Σ w_k Φ_k and Σ θ_k √ρ_k e_k at random points",
+    )
+)
+def diagonal_weights(rotation: Floats, weights: Floats) -> Floats:
+    r"""Weights $\theta=O^Tw$ of the diagonal features: $\sum w_k\Phi_k=\sum\theta_k\sqrt{\rho_k}e_k$.
+
+    >>> diagonal_weights(np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([2.0, 3.0])).tolist()
+    [3.0, 2.0]
+    """
+    return np.asarray(np.einsum("...ij,...i->...j", rotation, weights))

@@ -7,7 +7,19 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from richter.maths.arrays import Array, alike, finite_time, huge, integral_of_decay, norm, only_where, possible, safe_root
+import numpy as np
+
+from richter.maths.arrays import (
+    Array,
+    alike,
+    finite_time,
+    huge,
+    integral_of_decay,
+    norm,
+    only_where,
+    possible,
+    safe_root,
+)
 from richter.maths.growth import Growth, GrowthRates, growth, growth_rates
 from richter.refs import NAM24, XU24, implements
 
@@ -50,6 +62,7 @@ class LayerPair:
     across_square: Array
     low: Array  # √(AB) − s²Σpq ≥ 0: what of ‖û‖² never vanishes
     high: Array  # √(AB) + s²Σpq ≥ 0: what of ‖v̂‖² never vanishes
+    common: Array  # s²Σpq
     meeting: Array  # Σ uv at the start
 
 
@@ -99,7 +112,7 @@ def layer_pair(
     return LayerPair(
         xp, u0, v0, eta_u, eta_v, scale, target, clock, frozen, root_u, root_v, rates, lead,
         total(lead, lead), total(lead, u), total(lead, v), u_square, v_square, u_smaller, across, across_square,
-        xp.where(u_smaller, small, large), xp.where(u_smaller, large, small), meeting,
+        xp.where(u_smaller, small, large), xp.where(u_smaller, large, small), common, meeting,
     )  # fmt: skip
 
 
@@ -121,7 +134,9 @@ def solve_pair(pair: LayerPair, t: Array, only: Collection[str] = PAIR_OUTPUTS) 
     xp = pair.xp
     t = t if hasattr(t, "dtype") else xp.asarray(t, dtype=pair.rates.root.dtype)
     wanted = [name for name in PAIR_OUTPUTS if name in set(only)]
-    moving = _both_layers(pair, growth(pair.rates, pair.clock * t))
+    # A product with ∞ has no derivative.
+    tau = pair.clock * t if xp is np else xp.where(t > huge(t), xp.inf, pair.clock * finite_time(xp, t))
+    moving = _both_layers(pair, growth(pair.rates, tau))
     if not possible(pair.frozen):
         return {name: moving[name]() for name in wanted}
     still = _one_layer(pair, t)
@@ -164,7 +179,13 @@ def _both_layers(m: LayerPair, g: Growth) -> Thunks:
         # ‖û‖² = (√(αP) − √(Q/α))² + 2(√(PQ) − Σpq), the first as (αP − Q/α)²/(√(αP) + √(Q/α))².
         size = at(grown + fallen) + at(m.low + m.high)
         turning = (meeting(at) / xp.sqrt(xp.where(size > 0, size, 1.0))) ** 2
-        return turning + 2 * at(m.low), turning + 2 * at(m.high)
+        stable = turning + 2 * at(m.low), turning + 2 * at(m.high)
+        if xp is np:
+            return stable
+        # √(AB) has no derivative at A = 0 or B = 0; where nothing cancels the plain sum is as exact, and has one.
+        both, twice = at(grown + fallen), 2 * at(m.common)
+        plain = lambda other, difference: xp.where(2 * difference > both, difference, other)
+        return plain(stable[0], both - twice), plain(stable[1], both + twice)
 
     @functools.cache
     def layer(of_u: bool) -> tuple[Array, Array, Array, Array]:

@@ -112,20 +112,3 @@ def deep_potential(beta: ArrayLike, beta0: ArrayLike, hidden_layers: int) -> Flo
     b, b0, l = np.asarray(beta, dtype=float), np.asarray(beta0, dtype=float), hidden_layers
     size, start = np.linalg.norm(b, axis=-1), np.linalg.norm(b0, axis=-1)
     return (l + 1) / (l + 2) * size ** ((l + 2) / (l + 1)) - start ** (-l / (l + 1)) * (b0 * b).sum(axis=-1)
-
-
-def bregman(size: ArrayLike, other: ArrayLike, cosine: ArrayLike, delta: ArrayLike) -> Floats:
-    r"""$D_\Phi(\beta,\beta')=\Phi(\beta)-\Phi(\beta')-\nabla\Phi(\beta')\cdot(\beta-\beta')$ of the radial potential.
-
-    Args:
-        size: ‖β‖.
-        other: ‖β′‖.
-        cosine: of the angle between β and β′.
-        delta: imbalance.
-
-    >>> float(bregman(1.0, 1.0, 1.0, 0.5))
-    0.0
-    """
-    x, y, c = (np.asarray(v, dtype=float) for v in (size, other, cosine))
-    slope = radial_slope(y, delta)
-    return radial_potential(x, delta) - radial_potential(y, delta) - slope * (x * c - y)

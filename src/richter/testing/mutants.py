@@ -91,7 +91,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("kernel without its factor 2", "maths/pair.py", '"kernel": lambda: 2 * (grown + fallen)',
            '"kernel": lambda: grown + fallen'),
     Mutant("q grows", "maths/pair.py", "xp.where(rises, s, s - push)", "xp.where(rises, 1 / s, s - push)"),
-    Mutant("norm without its cross term", "maths/pair.py", "return turning + 2 * at(m.low), turning + 2 * at(m.high)", "return turning, turning"),
+    Mutant("norm without its cross term", "maths/pair.py", "stable = turning + 2 * at(m.low), turning + 2 * at(m.high)", "stable = turning, turning"),
     Mutant("kernel gain without Q/α", "maths/pair.py", "(grown - r.p) + (fallen - r.q)", "(grown - r.p)"),
     Mutant("frozen layer at twice the rate", "maths/pair.py", "drive = lasting * m.scale", "drive = 2 * lasting * m.scale"),
     Mutant("ρ as a mean (the misprint of XU24)", "theory/wide_scalar.py",

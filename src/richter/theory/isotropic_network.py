@@ -10,14 +10,16 @@ import numpy as np
 
 from richter.errors import OutsideTheoryError, ParameterError, message
 from richter.maths.riccati import RiccatiModes, riccati_modes, riccati_path
-from richter.params import Given, numbers, param
+from richter.params import Given, Resolved, numbers, param
 from richter.refs import KUN24
 from richter.regime import DELAYED_BELOW, FIT_TIME, LAZY_BELOW, Evidence, Regime, by_movement, scalar_if_single
 from richter.schema import Variable
 from richter.theory.base import AbstractTheory
+from richter.theory.isotropic_starts import isotropic_start
 from richter.theory.layout import Floats, Layout, State
 
 ISOTROPIC = 1e-9  # largest deviation of Δ from δI, relative to the squares it is made of
+WHITE = 1e-12  # largest deviation of the inputs' Gram matrix from a multiple of the identity, relatively
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class _Prepared:
     root_a: Floats  # √η_w (start, 1, 1, 1): turns A into Ã
     root_w: Floats
     delta: Floats
+    strength: Floats  # the multiple of the identity that the inputs' Gram matrix is (start, 1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -34,7 +37,8 @@ class IsotropicNetwork(AbstractTheory):
     r"""$f(x)=A^TWx$ with $\Delta=\eta_wAA^T-\eta_aWW^T=\delta I$, any numbers of inputs, neurons and outputs.
 
     Whitened inputs, loss $\tfrac12\|\beta-\beta_*\|_F^2$, $\beta=W^TA$. The function and the layers' Gram matrices
-    follow a matrix Riccati flow. From another imbalance only `simulate` works, and `solve` says so.
+    follow a matrix Riccati flow. From another imbalance, or with another `input_gram` than a multiple of the identity,
+    only `simulate` works, and `solve` says so.
 
     >>> net = IsotropicNetwork.random(inputs=3, neurons=2, outputs=2, beta_star=np.ones((3, 2)), delta=0.5, rng=0)
     >>> float(abs(net.limit().beta - 1).max()) < 1e-9
@@ -43,9 +47,12 @@ class IsotropicNetwork(AbstractTheory):
 
     A0: Given = param("second layer at the start", symbol="A₀", dims=("neuron", "output"))
     W0: Given = param("first layer at the start", symbol="W₀", dims=("neuron", "input"))
-    beta_star: Given = param("least-squares solution XᵀY", symbol="β*", dims=("input", "output"))
+    beta_star: Given = param("least-squares solution, XᵀY on whitened inputs", symbol="β*", dims=("input", "output"))
     eta_a: Given = param("learning rate of A", symbol="η_a", default=1.0, low=0, advice="Use 0 to freeze it.")
     eta_w: Given = param("learning rate of W", symbol="η_w", default=1.0, low=0, advice="Use 0 to freeze it.")
+    input_gram: Given = param(
+        "Gram matrix of the inputs, XᵀX", symbol="XᵀX", dims=("input", "input_2"), default=1.0, identity=True
+    )
 
     name: ClassVar[str] = "isotropic-network"
     title: ClassVar[str] = "Isotropic wide network"
@@ -56,12 +63,12 @@ class IsotropicNetwork(AbstractTheory):
     places = (KUN24["Sec. 4"], KUN24["App. B.1.3"])
     start_params: ClassVar[dict[str, str]] = {"A": "A0", "W": "W0"}
     loss_factor: ClassVar[float] = 1.0
-    loss_says: ClassVar[str] = "½‖β − β*‖² (KUN24: ½, sum over data)"
+    loss_says: ClassVar[str] = "½‖X(β − β*)‖² (KUN24: ½, sum over data)"
     variables = (
         Variable("beta", ("input", "output"), "function learned, WᵀA", "function", "β"),
         Variable("gram_a", ("output", "output_2"), "Gram matrix of the second layer, AᵀA", "function", "AᵀA"),
         Variable("gram_w", ("input", "input_2"), "Gram matrix of the first layer, WᵀW", "function", "WᵀW"),
-        Variable("loss", (), "½‖β − β*‖²", "loss", "L"),
+        Variable("loss", (), "½‖X(β − β*)‖²", "loss", "L"),
         Variable(
             "alignment", (), "cosine between β and β*", symbol="ζ", undefined_when="β = 0 or β* = 0",
         ),
@@ -81,6 +88,15 @@ class IsotropicNetwork(AbstractTheory):
     def extra_sizes(self, sizes: dict[str, int]) -> dict[str, int]:
         """The second indices of the Gram matrices."""
         return {"input_2": sizes["input"], "output_2": sizes["output"], "neuron_2": sizes["neuron"]}
+
+    def check(self, resolved: Resolved) -> None:
+        """The Gram matrix is symmetric and positive."""
+        gram = resolved.values["input_gram"]
+        size = np.abs(gram).max(axis=(-2, -1))
+        skew = np.abs(gram - np.swapaxes(gram, -1, -2)).max(axis=(-2, -1)) if gram.shape[-1] == gram.shape[-2] else size
+        if (size == 0).any() or (skew > WHITE * size).any() or (np.linalg.eigvalsh(gram)[..., 0] < -WHITE * size).any():
+            must = "be symmetric with eigenvalues ≥ 0, not all 0"
+            raise ParameterError(message("`input_gram` of IsotropicNetwork", must, gram, "Give X.T @ X."))
 
     def prepare(self, p: Layout) -> _Prepared:
         """The start in the eigenbasis of G; refuses an imbalance that is not isotropic."""
@@ -108,8 +124,19 @@ class IsotropicNetwork(AbstractTheory):
                     "Make such a start with from_singular_values(…) or random(…), or use simulate(t).",
                 )
             )  # fmt: skip
+        gram = first(p.input_gram)
+        strength = np.trace(gram, axis1=-2, axis2=-1) / gram.shape[-1]
+        uneven = np.abs(gram - strength[:, None, None] * np.eye(gram.shape[-1])).max(axis=(-2, -1))
+        if (uneven > WHITE * strength).any():
+            raise OutsideTheoryError(
+                message(
+                    "`input_gram` of IsotropicNetwork", "be a multiple of the identity (whitened inputs)",
+                    f"a relative deviation of {float((uneven / strength).max()):.2g}",
+                    "Whiten the inputs, or use simulate(t); AlignedNetwork solves aligned starts on any spectrum.",
+                )
+            )  # fmt: skip
         modes = riccati_modes(left, right, root_a * root_w * target, delta)
-        return _Prepared(p, modes, root_a[:, None], root_w[:, None], delta)
+        return _Prepared(p, modes, root_a[:, None], root_w[:, None], delta, strength[:, None])
 
     def exact(self, prepared: _Prepared, t: Floats, only: Collection[str]) -> State:
         """The Riccati solution, read through the layers of one representative."""
@@ -123,7 +150,7 @@ class IsotropicNetwork(AbstractTheory):
 
     def exact_state(self, prepared: _Prepared, t: Floats) -> State:
         """Layers with the exact Gram matrices and function; the true ones differ by a rotation of the neurons."""
-        X = riccati_path(prepared.modes, t)
+        X = riccati_path(prepared.modes, prepared.strength * t)
         c = prepared.modes.outputs
         A = np.swapaxes(X[..., :c, :], -1, -2) / prepared.root_a
         W = np.swapaxes(X[..., c:, :], -1, -2) / prepared.root_w
@@ -137,7 +164,7 @@ class IsotropicNetwork(AbstractTheory):
     def flow(self, p: Layout, state: State) -> State:
         """Gradient flow of both layers."""
         A, W = state["A"], state["W"]
-        error = _product(W, A) - p.beta_star
+        error = np.einsum("de...,ec...->dc...", p.input_gram, _product(W, A) - p.beta_star)
         return {
             "A": -p.eta_a * np.einsum("hd...,dc...->hc...", W, error),
             "W": -p.eta_w * np.einsum("hc...,dc...->hd...", A, error),
@@ -157,24 +184,30 @@ class IsotropicNetwork(AbstractTheory):
         beta, gram_a, gram_w = _product(W, A), _product(A, A), _product(W, W)
         error = beta - p.beta_star
         inner = lambda x, y: (x * y).sum(axis=(0, 1))
-        first = (p.eta_w * _product(start["A"], start["A"]), p.eta_a * _product(start["W"], start["W"]))
+        # K = (I ⊗ X)M(I ⊗ Xᵀ) has the inner products of η_w AᵀA ⊗ XᵀX + I ⊗ η_a (XᵀX)^½ WᵀW (XᵀX)^½.
+        white = p.input_gram.shape[-2] == 1 and np.array_equal(p.input_gram[..., 0, 0], np.eye(len(p.input_gram)))
+        gram = None if white else p.input_gram
+        root = None if white else _root(p.input_gram)
+        seen = lambda x: x if root is None else np.einsum("de...,ef...,fg...->dg...", root, x, root)
+        first = (p.eta_w * _product(start["A"], start["A"]), p.eta_a * seen(_product(start["W"], start["W"])))
         unit = 1 / (np.einsum("ii...->...", first[0]) + np.einsum("ii...->...", first[1]))
-        kernel, first = (p.eta_w * gram_a * unit, p.eta_a * gram_w * unit), (first[0] * unit, first[1] * unit)
+        kernel, first = (p.eta_w * gram_a * unit, p.eta_a * seen(gram_w) * unit), (first[0] * unit, first[1] * unit)
         peak = lambda x: x / np.abs(x).max(axis=(0, 1))
         straight = lambda x: peak(x) / np.sqrt(inner(peak(x), peak(x)))
         moved = (kernel[0] - first[0], kernel[1] - first[1])
-        square = _kernel_inner(first, first)
-        along = _kernel_inner(moved, first) / square
+        product = lambda x, y: _kernel_inner(x, y, gram)
+        square = product(first, first)
+        along = product(moved, first) / square
         across = (moved[0] - along * first[0], moved[1] - along * first[1])
-        size = np.sqrt(square * _kernel_inner(kernel, kernel))
+        size = np.sqrt(square * product(kernel, kernel))
         return {
             "beta": beta,
             "gram_a": gram_a,
             "gram_w": gram_w,
-            "loss": inner(error, error) / 2,
+            "loss": inner(error, error if gram is None else np.einsum("de...,ec...->dc...", gram, error)) / 2,
             "alignment": inner(straight(beta), straight(p.beta_star)),
-            "kernel_distance": square * _kernel_inner(across, across) / (size * (size + _kernel_inner(kernel, first))),
-            "kernel_change": np.sqrt(_kernel_inner(moved, moved) / square),
+            "kernel_distance": square * product(across, across) / (size * (size + product(kernel, first))),
+            "kernel_change": np.sqrt(product(moved, moved) / square),
         }
 
     def invariants(self, p: Layout, state: State) -> State:
@@ -193,8 +226,9 @@ class IsotropicNetwork(AbstractTheory):
             slow = np.where(np.isfinite(growth.min(axis=-1)), growth.min(axis=-1), 1.0)
             first = (p.eta_w * _product(p.A0, p.A0), p.eta_a * _product(p.W0, p.W0))
             top = sum(np.linalg.eigvalsh(np.moveaxis(k[..., 0], -1, 0))[..., -1] for k in first)
-            fit = np.minimum(FIT_TIME / np.maximum(np.broadcast_to(top, (starts,)), 1e-300), 1e290)
-            span = np.minimum(np.geomspace(1e-8, 1e4, 300) / slow[:, None], 1e290)
+            strength = np.broadcast_to(prepared.strength[:, 0], (starts,))
+            fit = np.minimum(FIT_TIME / np.maximum(top * strength, 1e-300), 1e290)
+            span = np.minimum(np.geomspace(1e-8, 1e4, 300) / (slow * strength)[:, None], 1e290)
             times = np.concatenate(
                 [span, fit[:, None] * np.geomspace(1e-4, 1.0, 60), np.full((starts, 1), np.inf)], axis=1
             )
@@ -230,55 +264,14 @@ class IsotropicNetwork(AbstractTheory):
         eta_a: float = 1.0,
         eta_w: float = 1.0,
     ) -> Self:
-        """A start with Δ = δI whose function has the given singular values (and, if given, singular vectors).
-
-        Args:
-            beta_star: the target (input, output).
-            values: singular values of β₀; at most min(inputs, outputs, neurons) of them, the rest is 0.
-            neurons: their number h; h ≤ outputs for δ > 0, h ≤ inputs for δ < 0.
-            delta: the imbalance.
-            left: orthogonal (input, input), left singular vectors of β₀; default: the target's.
-            right: orthogonal (output, output), right singular vectors of β₀; default: the target's.
-            rotation: orthogonal (neuron, neuron); default: the identity.
-            eta_a: learning rate of A.
-            eta_w: learning rate of W.
+        """A start with Δ = δI whose function has the given singular values; see `isotropic_start`.
 
         >>> net = IsotropicNetwork.from_singular_values(beta_star=np.eye(2), values=[0.1, 0.2], neurons=2, delta=1.0)
         >>> np.linalg.svd(net.W0.T @ net.A0)[1].round(12).tolist()
         [0.2, 0.1]
         """
-        target = numbers("`beta_star`", beta_star)
-        for name, rate in (("eta_a", eta_a), ("eta_w", eta_w)):
-            if not rate > 0:
-                raise ParameterError(message(f"`{name}` of from_singular_values", "be > 0", rate))
-        if not np.isfinite(delta):
-            raise ParameterError(message("`delta` of from_singular_values", "be finite", delta))
-        if target.ndim != 2:
-            raise ParameterError(message("`beta_star`", "be (input, output)", f"shape {target.shape}"))
-        d, c = target.shape
-        s = numbers("`values`", values).ravel()
-        if delta > 0 and neurons > c:
-            raise ParameterError(message("`neurons`", f"be at most the {c} outputs for δ > 0 (Δ = δI)", neurons))
-        if delta < 0 and neurons > d:
-            raise ParameterError(message("`neurons`", f"be at most the {d} inputs for δ < 0 (Δ = δI)", neurons))
-        if neurons < 1 or s.size > min(d, c, neurons) or (s < 0).any():
-            must = f"be at most {min(d, c, max(neurons, 0))} numbers ≥ 0"
-            raise ParameterError(message("`values`", must, s))
-        U, _, V = np.linalg.svd(target)
-        U, V = (U if left is None else numbers("`left`", left)), (V.T if right is None else numbers("`right`", right))
-        O = np.eye(neurons) if rotation is None else numbers("`rotation`", rotation)
-        for name, frame, size in (("left", U, d), ("right", V, c), ("rotation", O, neurons)):
-            if frame.shape != (size, size) or np.abs(frame.T @ frame - np.eye(size)).max() > 1e-8:
-                raise ParameterError(message(f"`{name}`", f"be an orthogonal ({size}, {size}) matrix", frame))
-        product = 2 * np.sqrt(eta_a * eta_w) * np.pad(s, (0, neurons - s.size))
-        kappa = np.hypot(delta, product)
-        big = (kappa + abs(delta)) / 2
-        small = product**2 / (4 * np.where(big > 0, big, 1.0))
-        a2, w2 = (big, small) if delta >= 0 else (small, big)
-        n_a, n_w = min(neurons, c), min(neurons, d)
-        A0 = O[:, :n_a] * np.sqrt(a2[:n_a] / eta_w) @ V[:, :n_a].T
-        W0 = O[:, :n_w] * np.sqrt(w2[:n_w] / eta_a) @ U[:, :n_w].T
-        return cls(A0=A0, W0=W0, beta_star=target, eta_a=eta_a, eta_w=eta_w)
+        A0, W0 = isotropic_start(beta_star, values, neurons, delta, left, right, rotation, eta_a, eta_w)
+        return cls(A0=A0, W0=W0, beta_star=beta_star, eta_a=eta_a, eta_w=eta_w)
 
     @classmethod
     def random(
@@ -315,10 +308,18 @@ def _product(x: Floats, y: Floats) -> Floats:
     return np.einsum("hi...,hj...->ij...", x, y)
 
 
-def _kernel_inner(x: tuple[Floats, Floats], y: tuple[Floats, Floats]) -> Floats:
-    r"""$\langle P\otimes I_d+I_c\otimes Q,\,P'\otimes I_d+I_c\otimes Q'\rangle$ without forming the kernels."""
+def _kernel_inner(x: tuple[Floats, Floats], y: tuple[Floats, Floats], gram: Floats | None) -> Floats:
+    r"""$\langle P\otimes G+I_c\otimes Q,\,P'\otimes G+I_c\otimes Q'\rangle$ without the kernels; None: G = I."""
     (P, Q), (R, S) = x, y
     c, d = len(P), len(Q)
     trace = lambda m: np.einsum("ii...->...", m)
     inner = lambda m, n: (m * n).sum(axis=(0, 1))
-    return d * inner(P, R) + c * inner(Q, S) + trace(P) * trace(S) + trace(Q) * trace(R)
+    square, on = (d, trace) if gram is None else (inner(gram, gram), lambda m: inner(gram, m))
+    return square * inner(P, R) + c * inner(Q, S) + trace(P) * on(S) + on(Q) * trace(R)
+
+
+def _root(gram: Floats) -> Floats:
+    """The square root of positive matrices that lie in the first two axes."""
+    values, vectors = np.linalg.eigh(np.moveaxis(gram, (0, 1), (-2, -1)))
+    made = (vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+    return np.moveaxis(made, (-2, -1), (0, 1))

@@ -1,16 +1,15 @@
-"""Phases of scaling limits of the wide network (XU24 §4): names, Table 1, and their finite-size check."""
+"""Phases of scaling limits of the wide network (XU24 §4): names and Table 1."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from richter.errors import ParameterError, message
-from richter.maths.growth import growth
-from richter.maths.pair import layer_pair
+from richter.errors import ParameterError, UnknownNameError, message, nearest
 from richter.maths.scaling_limits import (
     classify,
     halves_balance,
@@ -21,7 +20,6 @@ from richter.maths.scaling_limits import (
 )
 from richter.params import numbers
 from richter.regime import Evidence, Regime
-from richter.theory.starts import draw
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -140,51 +138,55 @@ def table_1() -> list[dict[str, object]]:
     return rows
 
 
-def finite_size(
-    scaling: dict[str, float],
-    kappa: ArrayLike = (1e2, 3e2, 1e3, 3e3, 1e4),
-    draws: int = 50,
-    rng: np.random.Generator | int = 0,
-    zero_output: bool = False,
+def phase_diagram(
+    x: str,
+    y: str,
+    base: Mapping[str, float],
+    x_values: ArrayLike,
+    y_values: ArrayLike,
+    balanced_output: bool | None = None,
 ) -> xr.Dataset:
-    """P/Q, t_c and α₊ of Gaussian networks whose hyper-parameters scale with κ: the limit, measured.
+    """The phase over any two exponents, the others as in `base`; `c_eta` stands for both rates together.
 
     Args:
-        scaling: the exponents `c_d, c_gamma, c_u, c_w, c_eta_u, c_eta_w`.
-        kappa: the values of κ; the width is κ^c_d, but 64 where c_d = 0.
-        draws: networks drawn at each κ.
-        rng: generator or seed.
-        zero_output: symmetrise the start (u → −u, w → w in the second half), so that f(0) = 0.
+        x: exponent along the first axis, one of c_d, c_gamma, c_u, c_w, c_eta_u, c_eta_w, c_eta.
+        y: the one along the second.
+        base: the exponents that stay, each of them or `c_eta`.
+        x_values: values along the first axis.
+        y_values: values along the second.
+        balanced_output: as in `phase`.
+
+    >>> ds = phase_diagram("c_eta", "c_gamma", {"c_d": 1, "c_u": 0, "c_w": 0}, [0, 1], [-1, -0.5])
+    >>> [PHASES[int(code)] for code in ds.phase.values.ravel()]
+    ['frozen', 'feature-learning', 'kernel', 'unstable']
     """
     import xarray as xr
 
-    missing = [name for name in EXPONENTS if name not in scaling]
-    if missing or len(scaling) != len(EXPONENTS):
-        raise ParameterError(message("`scaling`", f"have the keys {', '.join(EXPONENTS)}", ", ".join(scaling)))
-    values = numbers("`kappa`", kappa)
-    if values.ndim != 1 or (values <= 0).any():
-        raise ParameterError(message("`kappa`", "be a list of numbers > 0", values))
-    if scaling["c_d"] < 0:
-        raise ParameterError(message("`c_d`", "be ≥ 0 (a width cannot shrink)", scaling["c_d"]))
-    generator = np.random.default_rng(rng)
-    found: dict[str, list[NDArray[np.float64]]] = {"ratio": [], "t_c": [], "growth_end": []}
-    for k in values:
-        width = max(2, round(k ** scaling["c_d"])) if scaling["c_d"] else 64
-        width += width % 2
-        u, w = draw(generator, draws, (k ** (scaling["c_u"] / 2), (width,)), (k ** (scaling["c_w"] / 2), (width,)))
-        if zero_output:
-            half = width // 2
-            u[:, half:], w[:, half:] = -u[:, :half], w[:, :half]
-        pair = layer_pair(
-            u.T[..., None], w.T[..., None], 1.0, k ** scaling["c_gamma"], 2.0,
-            k ** scaling["c_eta_u"], k ** scaling["c_eta_w"],
-        )  # fmt: skip
-        found["ratio"].append((pair.rates.p / pair.rates.q)[:, 0])
-        found["t_c"].append(1 / pair.rates.root[:, 0])
-        found["growth_end"].append(growth(pair.rates, np.array([np.inf])).factor[:, 0])
-    says = {"ratio": "P/Q", "t_c": "time scale of learning", "growth_end": "growth factor at the end, α₊"}
+    known = (*EXPONENTS, "c_eta")
+    for name in (x, y, *base):
+        if name not in known:
+            raise UnknownNameError(f"There is no exponent `{name}`. {nearest(name, list(known))}")
+    first, second = numbers("`x_values`", x_values), numbers("`y_values`", y_values)
+    if x == y or first.ndim != 1 or second.ndim != 1:
+        raise ParameterError(message("a phase diagram", "have two different exponents with a list of values each", x))
+    spread: dict[str, ArrayLike] = {**base, x: first[None, :], y: second[:, None]}
+    both = spread.pop("c_eta", None)
+    if both is not None:
+        spread = {"c_eta_u": both, "c_eta_w": both, **spread}
+    missing = [name for name in EXPONENTS if name not in spread]
+    if missing:
+        raise ParameterError(message("`base`", f"give {', '.join(missing)}", ", ".join(base) or "nothing"))
+    c_d, c_gamma, c_u, c_w, c_eta_u, c_eta_w = (spread[name] for name in EXPONENTS)
+    regime = phase(c_d, c_gamma, c_u, c_w, c_eta_u, c_eta_w, balanced_output)
+    codes = np.array([PHASES.index(str(label)) for label in np.ravel(regime.label)], dtype=float)
+    shape = (second.size, first.size)
+    value = lambda key: (("y", "x"), np.broadcast_to(regime.evidence[key].value, shape))
     return xr.Dataset(
-        {name: (("kappa", "draw"), np.array(value), {"long_name": says[name]}) for name, value in found.items()},
-        {"kappa": values},
-        {"scaling": ", ".join(f"{name} = {scaling[name]:g}" for name in EXPONENTS)},
+        {
+            "phase": (("y", "x"), codes.reshape(shape), {"long_name": "phase", "words": ", ".join(PHASES)}),
+            "F": value("feature_exponent"),
+            "K": value("kernel_exponent"),
+        },
+        {"x": ("x", first, {"symbol": x}), "y": ("y", second, {"symbol": y})},
+        {"base": ", ".join(f"{name} = {base[name]:g}" for name in base)},
     )
