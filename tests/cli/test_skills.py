@@ -46,7 +46,7 @@ def test_emergence_calibrates_and_predicts(capsys: pytest.CaptureFixture[str], t
         json.dumps({"x": t.tolist(), "strength": (emergence_in_time(t, 1, 5, 1e-3, 0.05, 0.04) + noise).tolist()})
     )
     code, out, _ = run(capsys, "emergence", "--measured", str(file), "--skills", "3")
-    assert code == 0 and "0.04" in out and " to " in out and out.count("half learned") == 3
+    assert code == 0 and "0.04" in out and " to " in out and "misfit 0.00" in out and out.count("half learned") == 3
     code, out, _ = run(capsys, "emergence", "--over", "parameters", "--number", "3", "--json")
     made = json.loads(out)
     assert code == 0 and made["params"]["value"] == 3

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from scipy.stats import t as student
 
 from richter.errors import ParameterError
 from richter.maths.emergence import (
@@ -77,13 +78,16 @@ def test_calibrations_find_the_number_and_their_intervals_cover_it(seed: int, ov
     x, curve, truth = curves[over]
     perfect = calibrate(x, curve(x, truth), curve, (1e-3, 1e5))
     assert perfect.value == pytest.approx(truth, rel=1e-9) and perfect.misfit < 1e-9
-    inside, draws = 0, 60
+    inside, draws, widths, values = 0, 60, [], []
     for _ in range(draws):
         noisy = curve(x, truth) + 0.03 * rng.normal(size=x.size)
         found = calibrate(x, noisy, curve, (truth / 30, truth * 30))
         inside += found.interval[0] <= truth <= found.interval[1]
+        widths.append(np.log(found.interval[1] / found.interval[0]) / 2 / student.ppf(0.975, x.size - 1))
+        values.append(np.log(found.value))
         assert found.misfit == pytest.approx(0.03, rel=0.7)
     assert abs(inside / draws - 0.95) < STANDARD_ERRORS * np.sqrt(0.95 * 0.05 / draws)
+    assert abs(np.std(values, ddof=1) / np.mean(widths) - 1) < STANDARD_ERRORS / np.sqrt(2 * draws)
     surer = calibrate(x, noisy, curve, (truth / 30, truth * 30), error=0.03, confidence=0.5)
     assert surer.interval[1] / surer.interval[0] < found.interval[1] / found.interval[0]
 

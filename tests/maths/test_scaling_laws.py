@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from mpmath import mp
+from scipy.stats import linregress
+from scipy.stats import t as student
 
 from richter.errors import ParameterError
 from richter.maths.compute_optimal import (
@@ -264,6 +266,12 @@ def test_power_fits_cover_the_truth(seed: int) -> None:
         y = 3 * x**-0.7 * np.exp(0.1 * rng.normal(size=12))
         inside += fit_power(x, y).holds(-0.7)
     assert abs(inside / 300 - 0.95) < STANDARD_ERRORS * np.sqrt(0.95 * 0.05 / 300)
+    fit, other = fit_power(x, y), linregress(np.log(x), np.log(y))
+    quantile = student.ppf(0.975, 10)
+    ends = other.slope + quantile * other.stderr * np.array([-1, 1])
+    assert_close(fit.exponent_interval, ends, IDENTITY, times=10)
+    ends = np.exp(other.intercept + quantile * other.intercept_stderr * np.array([-1, 1]))
+    assert_close(fit.prefactor_interval, ends, IDENTITY, times=10)
     weighted = fit_power(x, y, error=0.1 * y)
     assert weighted.exponent_interval[0] < weighted.exponent < weighted.exponent_interval[1]
     assert weighted.exponent == pytest.approx(fit_power(x, y).exponent, abs=1e-12)  # equal weights

@@ -75,7 +75,8 @@ def emergence(
     if not as_json and plot is None:
         low, high = ds.attrs["interval"]
         band = f" ({low:.4g} to {high:.4g})" if high > low else ""
-        typer.echo(f"{ds.attrs['calibrated']} = {ds.attrs['value']:.4g}{band}")
+        fit = f"; misfit {ds.attrs['misfit'] / target:.2g} S, root mean square" if calibration else ""
+        typer.echo(f"{ds.attrs['calibrated']} = {ds.attrs['value']:.4g}{band}{fit}")
         for k, half, first, last in zip(
             ds.skill.values, ds.half.values, ds.half_low.values, ds.half_high.values, strict=True
         ):
