@@ -107,7 +107,8 @@ def emergence(
             "skill": ("skill", np.arange(1, n_skills + 1), {"symbol": "k", "long_name": "skill"}),
         },
         {
-            "over": over, "calibrated": NUMBERS[over][0], "value": found.value, "interval": list(found.interval), "misfit": found.misfit,
+            "over": over, "calibrated": NUMBERS[over][0], "value": found.value, "interval": list(found.interval),
+            "misfit": found.misfit,
             "strength": strength if over == "data" else "definition", "S": float(target),
         },
     )  # fmt: skip
