@@ -30,6 +30,16 @@ class FileError(RichterError, OSError):
     """A file that cannot be read or written."""
 
 
+class DivergenceError(RichterError, ArithmeticError):
+    """A training run left the finite numbers or grew beyond measure."""
+
+
+class DataError(RichterError, OSError):
+    """A data set is missing, damaged or cannot be fetched."""
+
+    exit_code = 3
+
+
 class MissingExtraError(RichterError, ImportError):
     """An optional library is not installed; the message says which extra brings it."""
 

@@ -112,6 +112,14 @@ def test_the_seed_decides_and_streams_do_not_repeat(seed: int) -> None:
     assert not np.array_equal(first.inputs, second.inputs)
 
 
+def test_a_fixed_data_set_is_a_task(seed: int) -> None:
+    task = draw(seed)
+    data = task.data_set(30, 20, rng=seed)
+    assert data.inputs.shape == (30, 16) and data.test_targets.shape == (20, 1) and data.kind == "regression"
+    assert np.array_equal(data.inputs, task.sample(30, rng=seed).inputs)
+    assert not np.array_equal(data.inputs[:20], data.test_inputs)
+
+
 def test_a_skill_without_examples_has_no_strength(seed: int) -> None:
     task = draw(seed)
     strength, error = task.strengths(np.ones(1), task.of_skill(1, 1))

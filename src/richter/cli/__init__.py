@@ -10,6 +10,7 @@ import typer
 from richter import __version__
 from richter.cli.check import check
 from richter.cli.cite import cite
+from richter.cli.data import data
 from richter.cli.doctor import doctor
 from richter.cli.emergence import emergence
 from richter.cli.figure import figure
@@ -62,6 +63,7 @@ app.command("figure")(figure)
 app.command("run")(run)
 app.command("check")(check)
 app.command("learnability")(learnability)
+app.command("data")(data)
 app.command("cite")(cite)
 app.command("doctor")(doctor)
 app.command("tour")(tour)

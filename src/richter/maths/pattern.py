@@ -20,7 +20,8 @@ from richter.maths.fan import Fan
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 TINY = 1e-14  # what rounding makes of a zero pre-activation, relative to ‖w‖
-LEAST = 1e-17  # the length, relative to |a|, with which a neuron leaves w = 0
+WAKE = 1e-9  # how steep the descent is, relative to the data's pull, with which a neuron leaves w = 0
+LEAST = 1e-13  # the length, relative to |a|, with which a neuron leaves w = 0
 
 PATIENCE = 1e7  # how far beyond rounding a neuron that returns at once may be from sliding
 
@@ -80,6 +81,12 @@ class Pattern:
         """ρ (n,)."""
         return (a[:, None] * self.slopes * (w @ self.X.T)).sum(axis=0) - self.y
 
+    def fitted(self, q: Floats, share: float) -> bool:
+        """Whether every residual is at most this share of the terms it is made of."""
+        a, w = self.split(q)
+        terms = np.abs(a[:, None] * self.slopes * (w @ self.X.T)).sum(axis=0) + np.abs(self.y)
+        return bool((np.abs(self.residual(a, w)) <= share * terms).all())
+
     def drive(self, rho: Floats) -> Floats:
         """ξ_i; that of a sliding neuron has no component across its hyperplanes."""
         xi = (self.slopes * rho) @ self.X
@@ -107,10 +114,10 @@ class Pattern:
                 noise[i, pairs] = 10 * TINY * size
         if self.fan is not None and self.dead.any():
             # A dead neuron wakes when some direction from w = 0 begins to descend.
-            rho, noise = self.residual(a, w), noise.copy()
+            rho = self.residual(a, w)
+            slack = WAKE * (np.linalg.norm(self.X, axis=1) @ np.abs(rho))
             for i in map(int, np.flatnonzero(self.dead)):
-                margin[i, 0] = self.fan.lowest(rho, self.sign[i])[0]
-                noise[i, 0] = 10 * TINY * (np.linalg.norm(self.X, axis=1) @ np.abs(rho))
+                margin[i, 0] = self.fan.lowest(rho, self.sign[i])[0] + slack
         return margin, noise, up
 
     def holds(self, q: Floats) -> Iterator[tuple[int, NDArray[np.intp], Floats, Floats, float]]:
@@ -144,7 +151,7 @@ class Pattern:
         xi = self.drive(self.residual(a, w))[i]
         return np.asarray(-self.eta_w * a[i] * (self.units @ xi))
 
-    def leave_zero(self, q: Floats, i: int, wake: bool = False) -> None:
+    def leave_zero(self, q: Floats, i: int) -> None:
         """Neuron i has reached w = 0: it leaves by the steepest descent, or stays while there is none.
 
         This is the curve of maximal slope; other solutions of the flow may start at w = 0 as well.
@@ -157,7 +164,8 @@ class Pattern:
         a, w = self.split(q)
         rho = self.residual(a, w)
         value, where = self.fan.lowest(rho, float(np.sign(a[i])))
-        self.dead[i] = not wake and value >= -TINY * (np.linalg.norm(self.X, axis=1) @ np.abs(rho))
+        # A margin between resting and leaving, so that rounding does not decide again and again.
+        self.dead[i] = value > -WAKE / 2 * (np.linalg.norm(self.X, axis=1) @ np.abs(rho))
         # Far below every tolerance, but with a direction.
         w[i] = 0.0 if self.dead[i] else LEAST * abs(a[i]) * where
         across = self.units @ where
@@ -171,7 +179,7 @@ class Pattern:
         `again`: it has only just left it. It dips by less than the integrator resolves, so it had better slide.
         """
         if self.dead[i]:
-            self.leave_zero(q, i, wake=True)
+            self.leave_zero(q, i)
         elif self.stuck[i, g]:
             _, _, up = self.margins(q)
             self.stuck[i, g], self.upper[i, g] = False, up[i, g]

@@ -19,7 +19,9 @@ from richter.maths.pattern import Pattern
 
 Floats = NDArray[np.float64]
 SAME_TIME = 1e-12  # changes this near to each other, relative to the time, happen at once
+IDLE, BUSY = 40, 50  # changes at one time, and changes per pair, after which the integrator gives up
 AGAIN = 1e-9  # a change this soon after the last, in steps, is the same one
+FITTED = 3.0  # residual in units of the tolerance, relative to its terms, at which nothing is left to learn
 ARRIVED = 1e-10  # a weight this small beside what it is a step before and after is at 0
 SAMPLES = 17  # per step, where a neuron might touch an example and turn back
 
@@ -53,6 +55,9 @@ def follow(
 ) -> Path:
     """The flow from (a, w) at increasing times.
 
+    Where every example is fitted to the tolerance the flow has ended: what is left would only be rounding errors, whose
+    signs decide the pattern.
+
     >>> path = follow(np.ones(1), np.ones((1, 1)), np.eye(1), np.full(1, 4.0), np.array([0.0, 9.0]))
     >>> path.a[:, 0].round(6).tolist(), path.changes
     ([1.0, 2.0], 0)
@@ -67,7 +72,7 @@ def follow(
     pattern.begin(q)
     path, slopes, idle = np.empty((times.size, q.size)), np.empty((times.size, len(a), len(X))), 0
     for row, end in enumerate(times):
-        while t < end:
+        while t < end and not pattern.fitted(q, FITTED * rtol):
             length = None if step is None else min(step, float(end) - t)
             solver = DOP853(flow, t, q, float(end), first_step=length, **options)
             while solver.status == "running":
@@ -79,6 +84,8 @@ def follow(
                 found = _first_change(pattern, solver, before, speed)
                 if found is None:
                     t, q = solver.t, solver.y
+                    if pattern.fitted(q, FITTED * rtol):
+                        break
                     continue
                 when, pairs = found
                 t, q = when, _step_to(flow, solver.t_old, before, when, options)
@@ -91,7 +98,7 @@ def follow(
                     pattern.leave_zero(q, i)
                 changes += len(pairs)
                 idle = idle + 1 if when <= solver.t_old else 0
-                if idle > 10 + 4 * pattern.upper.size:
+                if idle > IDLE or changes > BUSY * (1 + pattern.upper.size):
                     raise OutsideTheoryError(
                         f"The activation pattern does not settle at t = {t:g}: the flow is not unique there. "
                         "Move the start a little, or use a leak nearer to 1."

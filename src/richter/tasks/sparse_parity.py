@@ -11,9 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from richter.errors import ParameterError, message
 from richter.maths.skills import own_parity, parity_target, skill_frequencies, skill_functions, skill_strengths
+from richter.tasks import randomness
+from richter.tasks.randomness import Rng, count
+from richter.tasks.task import Task
 
 Floats = NDArray[np.float64]
-Generator = np.random.Generator | int
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,16 +75,14 @@ class SparseParity:
         alpha: float = 0.6,
         target: float = 1.0,
         disjoint: bool = True,
-        rng: Generator = 0,
+        rng: Rng = 0,
     ) -> Self:
         """Random sparse bits: `disjoint` for different skills (as in NAM24), or drawn for each skill alone.
 
         The default is the task of NAM24 Fig. 5.1, but for its S = 5.
         """
-        generator = np.random.default_rng(rng)
-        for name, value in (("n_tasks", n_tasks), ("sparse", sparse), ("n_bits", n_bits)):
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise ParameterError(message(f"`{name}`", "be a whole number ≥ 1", value))
+        generator = randomness.stream(rng, "sparse bits")
+        n_tasks, sparse, n_bits = count("`n_tasks`", n_tasks), count("`sparse`", sparse), count("`n_bits`", n_bits)
         if sparse > n_bits:
             raise ParameterError(message("`sparse`", f"be at most n_bits = {n_bits}", sparse))
         if disjoint:
@@ -120,22 +120,35 @@ class SparseParity:
         inputs[:, self.n_tasks :] = given
         return Examples(inputs, parity_target(index, given, self.positions, self.target), index, given)
 
-    def sample(self, examples: int, rng: Generator = 0) -> Examples:
+    def sample(self, examples: int, rng: Rng = 0) -> Examples:
         """A data set of independent examples."""
-        generator = np.random.default_rng(rng)
+        generator = randomness.stream(rng, "sparse parity")
         edges = np.cumsum(self.frequencies)
         skill = np.searchsorted(edges / edges[-1], generator.random(examples), side="right")
         return self.of(skill, self._bits(examples, generator))
 
-    def stream(self, batch: int, rng: Generator = 0) -> Iterator[Examples]:
+    def data_set(self, n: int, n_test: int = 1000, rng: Rng = 0) -> Task:
+        """A fixed data set: `n` training and `n_test` test examples, drawn alike, as a regression.
+
+        >>> SparseParity.draw(n_tasks=2, n_bits=6).data_set(10, 5).targets.shape
+        (10, 1)
+        """
+        generator = randomness.stream(rng, "sparse parity")
+        known, new = (self.sample(size, generator) for size in (count("`n`", n), count("`n_test`", n_test, 0)))
+        return Task(
+            inputs=known.inputs, targets=known.targets, test_inputs=new.inputs, test_targets=new.targets,
+            name="sparse-parity", says=f"{self.n_tasks} parities of {self.positions.shape[1]} of {self.n_bits} bits",
+        )  # fmt: skip
+
+    def stream(self, batch: int, rng: Rng = 0) -> Iterator[Examples]:
         """Fresh batches without end: endless data."""
-        generator = np.random.default_rng(rng)
+        generator = randomness.stream(rng, "sparse parity")
         while True:
             yield self.sample(batch, generator)
 
-    def of_skill(self, k: int, examples: int, rng: Generator = 0) -> Examples:
+    def of_skill(self, k: int, examples: int, rng: Rng = 0) -> Examples:
         """Examples of the skill with index k − 1 = `k` alone."""
-        generator = np.random.default_rng(rng)
+        generator = randomness.stream(rng, "sparse parity")
         return self.of(np.full(examples, k), self._bits(examples, generator))
 
     def every(self, k: int) -> Examples:
@@ -154,11 +167,9 @@ class SparseParity:
         parity = own_parity(examples.skill, examples.bits, self.positions)
         return skill_strengths(outputs, examples.skill, parity, self.n_tasks)
 
-    def measure(
-        self, model: Callable[[Floats], Any], examples: int = 20_000, rng: Generator = 0
-    ) -> tuple[Floats, Floats]:
+    def measure(self, model: Callable[[Floats], Any], examples: int = 20_000, rng: Rng = 0) -> tuple[Floats, Floats]:
         """R_k of a model (inputs → outputs) and its standard error, from `examples` fresh ones of each skill."""
-        generator = np.random.default_rng(rng)
+        generator = randomness.stream(rng, "sparse parity")
         made = []
         for k in range(self.n_tasks):  # one skill's examples in memory at a time
             data = self.of_skill(k, examples, generator)

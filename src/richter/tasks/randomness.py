@@ -1,0 +1,40 @@
+"""Seeds that do not meet: the same number given for two purposes makes two independent streams."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+from zlib import crc32
+
+import numpy as np
+
+from richter.errors import ParameterError, message
+
+Rng: TypeAlias = np.random.Generator | int
+
+
+def stream(rng: Rng, purpose: str) -> np.random.Generator:
+    """A generator for one purpose: a seed is mixed with the purpose, a generator is used as it is.
+
+    Without the purpose a teacher and a student drawn from the same seed would be the same network.
+
+    >>> float(stream(0, "teacher").random()) == float(stream(0, "student").random())
+    False
+    """
+    if isinstance(rng, np.random.Generator):
+        return rng
+    if isinstance(rng, bool) or not isinstance(rng, (int, np.integer)) or rng < 0:
+        raise ParameterError(message("`rng`", "be a whole number ≥ 0 or a numpy Generator", rng, "Use rng=0."))
+    return np.random.default_rng([int(rng), crc32(purpose.encode())])
+
+
+def count(name: str, value: object, low: int = 1, high: int | None = None) -> int:
+    """`value` as a whole number within its bounds, or one clear line.
+
+    >>> count("`n`", 3)
+    3
+    """
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or int(value) < low or (high is not None and int(value) > high):  # type: ignore[call-overload]
+        bounds = f"≥ {low}" if high is None else f"from {low} to {high}"
+        raise ParameterError(message(name, f"be a whole number {bounds}", value))
+    return int(value)  # type: ignore[call-overload]
