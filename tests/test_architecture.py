@@ -10,28 +10,18 @@ import pytest
 SRC = Path(__file__).parents[1] / "src" / "richter"
 # Left to right: a room may import itself and what stands to its left.
 ARROW = [
-    {"errors", "refs"}, {"params", "schema", "regime"}, {"maths"}, {"theory"}, {"tasks"}, {"training"}, {"figure"},
-    {"experiments"}, {"draw"},
-    {"catalog", "doctor"}, {"report"}, {"testing"}, {"cli"}, {"__main__"},
+    {"errors", "refs"}, {"params", "schema", "regime"}, {"maths"}, {"theory", "probes"}, {"tasks"}, {"training"},
+    {"figure"}, {"experiments"}, {"draw"}, {"catalog", "doctor"}, {"report"}, {"testing"}, {"cli"}, {"__main__"},
 ]  # fmt: skip
 # Optional libraries and the only rooms that may name them.
 OPTIONAL = {
-    "matplotlib": {"draw"}, "plotly": {"draw"}, "torch": {"tasks", "training"}, "safetensors": {"training"},
+    "matplotlib": {"draw"}, "plotly": {"draw"}, "torch": {"probes", "tasks", "training"}, "safetensors": {"training"},
     "jax": set[str](), "typer": {"cli"}, "pooch": {"tasks"},
 }  # fmt: skip
 TORCH_ROOMS = {"training"}  # rooms that are about torch, which they may import at once
-HEAVY = {
-    "xarray",
-    "scipy",
-    "matplotlib",
-    "plotly",
-    "torch",
-    "jax",
-    "h5netcdf",
-    "rich",
-    "pooch",
-    "safetensors",
-}  # load on use
+HEAVY = {  # load on use
+    "xarray", "scipy", "matplotlib", "plotly", "torch", "jax", "h5netcdf", "rich", "pooch", "safetensors",
+}  # fmt: skip
 
 
 def _room(path: Path) -> str:

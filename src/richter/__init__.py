@@ -1,14 +1,17 @@
 """Richter: a scale for how richly a neural network learns.
 
-The rooms are imported on first use: `richter.theory`, `richter.maths`, `richter.figure`, `richter.draw`,
-`richter.schema`, `richter.catalog`, `richter.refs`.
+The rooms are imported on first use: `richter.theory` (exact), `richter.probes` (measured), `richter.experiments`
+(published figures), `richter.tasks`, `richter.training`, `richter.maths`, `richter.figure`, `richter.draw`, ….
 """
 
 from importlib import import_module
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["catalog", "draw", "errors", "figure", "maths", "refs", "regime", "schema", "theory"]
+__all__ = [
+    "catalog", "draw", "errors", "experiments", "figure", "maths", "probes", "refs", "schema", "tasks", "theory",
+    "training",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -179,7 +179,7 @@ def test_the_hyperbolic_entropy_has_its_second_derivative_and_its_limits() -> No
     assert local(1e6) == pytest.approx(2, abs=1e-6) and 1 < local(1e-30) < 1.05
 
 
-@pytest.mark.place(KUN24["Theorem B.9"])
+@pytest.mark.place(KUN24["Theorem B.9"], KUN24["Eq. 119"], KUN24["Sec. 4"])
 def test_rich_deep_networks_end_at_the_minimum_of_the_deep_potential() -> None:
     from scipy.integrate import solve_ivp
 

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import norm
 
 from richter.errors import ParameterError
-from richter.maths.balance import relative_layer_scale
+from richter.maths.piecewise import layer_scale
 from richter.refs import KUN24
 from richter.tasks import digits, gaussian_classes, step, teacher_student
 from richter.tasks.digits import read
@@ -64,7 +64,7 @@ def test_nearest_neighbours_read_the_digits() -> None:
 def test_scaled_layers_have_the_imbalance_and_the_scale(seed: int) -> None:
     rng = np.random.default_rng([seed, 2])
     tau, delta = 10 ** rng.uniform(-1.5, 0.5, 50), rng.uniform(-3, 3, 50)
-    alpha = relative_layer_scale(tau, delta)
+    alpha = layer_scale(tau, delta)
     # |a| = τα and ‖w‖ = τ/α: a² − ‖w‖² is δ, the product is τ². The subtraction costs max(a, w)²/δ digits.
     a, w = tau * alpha, tau / alpha
     assert_close(a * a - w * w, delta, IDENTITY, scale=a * a + w * w)
@@ -72,7 +72,7 @@ def test_scaled_layers_have_the_imbalance_and_the_scale(seed: int) -> None:
     # Another route to α: the quadratic in α², solved for the positive root.
     root = np.array([max(np.roots([1, -d / t**2, -1]).real) for d, t in zip(delta, tau, strict=True)])
     assert_close(alpha, np.sqrt(root), IDENTITY, times=1e4)  # the quadratic cancels for δ ≪ −τ²
-    assert relative_layer_scale(0.3, 0.0) == 1.0
+    assert layer_scale(0.3, 0.0) == 1.0
 
 
 @pytest.mark.place(KUN24["App. D.1"])

@@ -97,12 +97,12 @@ def test_the_path_is_that_of_an_integrator_with_one_event_per_pair(seed: int) ->
 
 def test_gradient_descent_tends_to_the_path_also_where_neurons_slide(seed: int) -> None:
     rng = np.random.default_rng([seed, 41])
-    slid = 0
     for k in range(3):
         net = _random(rng, leak=0.2 * (k == 1))
-        ds = net.simulate([0.0, 0.5, 1.0], only=("a", "w"))
-        path = follow(net.a0, net.w0, net.X, net.y, np.linspace(0, 1, 9), float(net.leak), **RATES)
-        slid += int(((path.slopes > net.leak) & (path.slopes < 1)).any())
+        try:
+            ds = net.simulate([0.0, 0.5, 1.0], only=("a", "w"))
+        except OutsideTheoryError:
+            continue  # a neuron reaches w = 0, and says so
         q, step = _state(ds, 0), 2.5e-4
         for _ in range(4000):
             q = q + step * _flow(net, q)
@@ -151,7 +151,10 @@ def test_the_output_moves_by_the_kernel_also_while_sliding(seed: int) -> None:
     for _ in range(6):
         net, h = _random(rng), 1e-4
         middle = rng.uniform(0.05, 1.0, 8)
-        ds = net.simulate(np.stack([middle - h, middle, middle + h], axis=1).ravel())
+        try:
+            ds = net.simulate(np.stack([middle - h, middle, middle + h], axis=1).ravel())
+        except OutsideTheoryError:
+            continue  # a neuron reaches w = 0, and says so
         f = ds.output.values.reshape(8, 3, -1)
         path = follow(net.a0, net.w0, net.X, net.y, np.sort(ds.t.values), float(net.leak), **RATES)
         bits = ((path.slopes == 1) * 2 + (path.slopes == 0)).reshape(8, 3, -1)[np.argsort(np.argsort(middle))]
@@ -285,3 +288,15 @@ def test_an_unknown_variable_and_a_point_without_unique_flow_are_named() -> None
         OutsideTheoryError, match="Neuron 0 reaches w = 0, where gradient flow on 3 inputs is not unique"
     ):
         down.simulate([3.0])
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_slope_of_a_sliding_neuron_balances_its_pulls_with_a_leak_and_on_either_side(turned: bool) -> None:
+    X, y = np.array([[1.0, 0.0], [0.6, 0.8]]), np.array([-2.0, 3.0])
+    if turned:  # an example without a residual, which turns the common direction round
+        X, y = np.concatenate([[[-1.0, 0.0]], X]), np.concatenate([[0.0], y])
+    net = PiecewiseNetwork(a0=[1.0], w0=[[0.0, 0.5]], X=X, y=y, leak=0.2)
+    t = np.array([0.0, 0.1, 0.2])
+    path = follow(net.a0, net.w0, net.X, net.y, t, 0.2)
+    rho = 3.0 - net.simulate(t).output.values[:, -1]
+    assert_close(2.0 * path.slopes[:, 0, -2], 0.6 * rho, IDENTITY, scale=2.0)

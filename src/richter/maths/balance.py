@@ -6,6 +6,7 @@ from richter.maths.arrays import Array, alike, norm, plus_and_minus
 from richter.refs import KUN24, implements
 
 
+@implements(KUN24["Eq. 37"], KUN24["Eq. 38"])
 def split_by_imbalance(beta: Array, delta: Array, eta_a: Array = 1.0, eta_w: Array = 1.0) -> tuple[Array, Array]:
     r"""(a, w) with a w = β, $\eta_wa^2-\eta_a\|w\|^2=\delta$ and a > 0; β's component axis first.
 
@@ -24,22 +25,3 @@ def split_by_imbalance(beta: Array, delta: Array, eta_a: Array = 1.0, eta_w: Arr
     a = xp.sqrt(larger / eta_w)
     length = xp.sqrt(smaller / eta_a)
     return a, beta / xp.where(size > 0, size, 1.0) * length
-
-
-@implements(
-    KUN24["App. D.1"].misprint(
-        printed="δ² = τ²(α² − α⁻²)",
-        right="δ = τ²(α² − α⁻²)",
-        how="with ‖w‖ = τ/α and |a| = τα each neuron has exactly the imbalance δ, as the caption of Fig. 1 says",
-    )
-)
-def relative_layer_scale(scale: Array, delta: Array) -> Array:
-    r"""α with $\delta=\tau^2(\alpha^2-\alpha^{-2})$: the neuron |a| = τα, ‖w‖ = τ/α has scale τ² and imbalance δ.
-
-    $\alpha=\exp(\tfrac12\,\mathrm{asinh}\frac{\delta}{2\tau^2})$, from $\alpha^2-\alpha^{-2}=2\sinh(2\ln\alpha)$.
-
-    >>> round(float(relative_layer_scale(0.5, 0.375)), 12)  # α² − 1/α² = 3/2
-    1.414213562373
-    """
-    xp, (scale, delta) = alike(scale, delta)
-    return xp.exp(xp.asinh(delta / (2 * scale * scale)) / 2)

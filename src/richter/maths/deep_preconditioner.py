@@ -15,6 +15,30 @@ Floats = NDArray[np.float64]
 
 
 @implements(
+    KUN24["Definition B.7"].misprint(
+        printed="there exists a δ ∈ R with aa^T − W_lW_l^T = δI",
+        right="δ ≤ 0 if there is more than one neuron: aa^T has rank 1, and W_lW_l^T = aa^T − δI is not negative",
+        how="algebra",
+    ),
+)
+def isotropy_gaps(a: ArrayLike, weights: ArrayLike, delta: float) -> Floats:
+    r"""How far layers are from isotropic: sizes of $W_{i+1}^TW_{i+1}-W_iW_i^T$, then of $aa^T-W_lW_l^T-\delta I$.
+
+    Args:
+        a: last layer (neuron,).
+        weights: W₁ … W_l (layer, neuron, neuron).
+        delta: imbalance δ.
+
+    >>> isotropy_gaps(np.zeros(2), [np.eye(2), np.eye(2)], -1.0).tolist()
+    [0.0, 0.0]
+    """
+    last, W = np.asarray(a, dtype=float), np.asarray(weights, dtype=float)
+    above, below = W.transpose(0, 2, 1) @ W, W @ W.transpose(0, 2, 1)
+    ends = np.outer(last, last) - below[-1] - delta * np.eye(len(last))
+    return np.linalg.norm(np.concatenate([above[1:] - below[:-1], ends[None]]), axis=(1, 2))
+
+
+@implements(
     KUN24["Eq. 116"].misprint(
         printed="the proof's exponents read ‖β‖² = a^T(W_l W_l^T)^d a = a^T(aa^T − δI)^d a",
         right="exponent l, the number of hidden layers, as in the equation itself",

@@ -81,7 +81,17 @@ def growth_rates(p: Array, q: Array, target: Array, start: Array | None = None) 
     return GrowthRates(xp, p, q, target, start, root, plus + 2 * q, minus + 2 * p)
 
 
+@implements(XU24["Eq. 26"], XU24["Eq. 35"])
+def growth_slope(rates: GrowthRates, factor: Array) -> Array:
+    r"""$d\alpha/d\tau=-2\alpha\,(A\alpha-B/\alpha-b)$, as $2(B+b\alpha-A\alpha^2)$.
+
+    Eq. 26 in $p_i=p_i(0)\sqrt\alpha$; at A = 0 Eq. 35 in $q_i=q_i(0)/\sqrt\alpha$.
+    """
+    return 2 * (rates.q + factor * (rates.target - rates.p * factor))
+
+
 @implements(
+    XU24["Theorem 1"],
     XU24["Eq. 5"].misprint(
         printed="p_i = p_i(0)[(α_i + ξα_i)/(1 − ξ)]^{1/2}",
         right="p_i = p_i(0) α^{1/2}, q_i = q_i(0) α^{−1/2} with α = (α₊ + ξα₋)/(1 − ξ)",
@@ -91,6 +101,14 @@ def growth_rates(p: Array, q: Array, target: Array, start: Array | None = None) 
     XU24["Eq. 9"],
     XU24["Eq. 30"],
     XU24["Prop. 2"],
+    XU24["Eq. 31"],
+    XU24["Eq. 32"].misprint(
+        printed="q_i = q_i(0)√(α'ξ'/(1 − ξ')) for every y",
+        right="0/0 at y = 0, where q_i²/q_i(0)² = 1/(1 + 4γ²dρ²Q t), and at f(0) = y, where nothing moves",
+        how="DOP853; the unified form holds there too",
+    ),
+    XU24["Eq. 33"],
+    XU24["Eq. 34"],
     NAM24["Eq. 6.14"],
     NAM24["Eq. 6.12"].misprint(
         printed="exponent −4√(Σ₀² − 𝒮₀² + S²) t/Z",
@@ -155,6 +173,14 @@ def growth(rates: GrowthRates, tau: Array) -> Growth:
     return Growth(factor, less_one, left, done, shrink, change / (1 + shrink), stretch)
 
 
+@implements(
+    XU24["Eq. 28"].misprint(
+        printed="γxy√(η_uη_w) ζ under the integral",
+        right="γρy√(η_uη_w) ζ: x is a vector, and Eq. 26 has ρ",
+        how="quadrature against DOP853",
+    ),
+    XU24["Eq. 29"],
+)
 def time_to_output(rates: GrowthRates, output: Array) -> Array:
     r"""The clock reading τ at which $A\alpha-B/\alpha$ equals `output`; ∞ if that never happens.
 

@@ -23,6 +23,11 @@ Floats = NDArray[np.float64]
         how="40 random problems against integration: 4e-12",
     ),
     KUN24["Eq. 70"],
+    KUN24["Eq. 71"].misprint(
+        printed="√(√(‖β*‖² + α²) + δ²/4) − δ/2 · α/√(‖β*‖² + α²) = −2z^Tv/3",
+        right="√(√(‖β*‖² + α² + δ²/4) − δ/2) · α/√(‖β*‖² + α²) = −2z^Tv/3: both under the roots",
+        how="integration: residual 1e-9, 0.1 and more as printed",
+    ),
 )
 def final_output_weight(
     null_square: Floats, delta: Floats, solution_square: Floats, eta_a: Floats, eta_w: Floats
@@ -47,7 +52,11 @@ def final_output_weight(
         right="with ψ_δ replaced by sgn(a₀ a_∞) ψ_δ it holds for crossing trajectories too",
         how="13 crossing runs: KKT residual ≤ 7e-14 with the sign, none without",
     ),
-    KUN24["Eq. 5"],
+    KUN24["Eq. 5"].misprint(
+        printed="Ψ_δ(β) and ψ_δ without learning rates",
+        right="β → √(η_aη_w) β in both; as printed for η_aη_w = 1 only",
+        how="KKT residuals of integrated solutions with η_aη_w ≠ 1",
+    ),
     KUN24["Eq. 43"].misprint(
         printed="the multiplier ν = ∫ρ",
         right="ν = −∫ρ",

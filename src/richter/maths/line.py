@@ -14,7 +14,18 @@ OFF_LINE = 1e-8  # largest second singular value of the inputs, relative to the 
 
 
 @implements(
-    XU24["Prop. 1"],
+    XU24["Eq. 1"],
+    XU24["Eq. 3"],
+    XU24["Prop. 1"].misprint(
+        printed="x = √E[x̃²] n, y = E[x̃ y(x̃)]/√E[x̃²] with the vector x̃",
+        right="x = √E[a²] n, y = E[a y]/√E[a²] with the scalar a = n·x̃",
+        how="DOP853: 2e-15",
+    ),
+    XU24["Eq. 17"].misprint(
+        printed="L̃ = (1/N)Σ(…)² expanded without its 1/N, and L = (γ Σ u_iw_ijx_j − y) without its square",
+        right="E(f(x̃) − ỹ)² = (f(x) − y)² + E[ỹ²] − y²",
+        how="both sides at random weights",
+    ),
     XU24["App. A.1"].misprint(
         printed="the loss (1/N)Σ with x_j = √(Σ a_k²) n_j and y = Σ a_k y_k/√(Σ a_k²)",
         right="x = √E[a²] n and y = E[a y]/√E[a²] for the mean loss; the printed sums are N times too fast",

@@ -74,6 +74,17 @@ def stage_overlap(start: Array, target: Array, variance: Array, next_variance: A
         right="β = VΛU^T, XVΛU^T = Y, Xβ(∞) = Y",
         how="DOP853",
     ),
+    KUN24["Eq. 105"],
+    KUN24["Eq. 106"].misprint(
+        printed="(Λ − S) in Eqs 106–110, for any X^TX = VDV^T (Assumption B.5)",
+        right="(DΛ − S); as printed for whitened inputs, D = I",
+        how="the flow of both layers, numerically",
+    ),
+    KUN24["Eq. 107"],
+    KUN24["Eq. 108"],
+    KUN24["Eq. 109"],
+    KUN24["Assumption B.4"],
+    KUN24["Assumption B.5"],
 )
 def aligned_flow(u: Array, delta: Array, spectrum: Array = 1.0, eta_a: Array = 1.0, eta_w: Array = 1.0) -> Array:
     r"""The speed K of an aligned mode of two layers, $\dot u=-K(u-s)$: $K=D\sqrt{4\eta_a\eta_wu^2+\delta^2}$.

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from richter.maths.potentials import radial_curvature, radial_potential, radial_slope
+from richter.maths.potentials import hyperbolic_entropy, radial_curvature, radial_potential, radial_slope
 from richter.maths.preconditioner import neuron_preconditioner_inverse, time_warp
 from richter.refs import KUN24, implements
 
@@ -94,7 +94,7 @@ def bias_gradient(beta: ArrayLike, beta0: ArrayLike, delta: ArrayLike) -> Floats
     return np.asarray(dual(beta, delta) - dual(beta0, delta))
 
 
-@implements(KUN24["Eq. 112"], KUN24["Eq. 115"])
+@implements(KUN24["Eq. 110"], KUN24["Eq. 112"], KUN24["Eq. 113"], KUN24["Eq. 115"])
 def aligned_dual(strength: ArrayLike, delta: ArrayLike, product: ArrayLike = 1.0) -> Floats:
     r"""$q_\delta'(u)=\frac1{2k}\sinh^{-1}\frac{2ku}{|\delta|}$, $k=\sqrt{\eta_a\eta_w}$, δ ≠ 0: a mode's dual."""
     k = np.sqrt(np.asarray(product, dtype=float))
@@ -109,3 +109,28 @@ def aligned_primal(theta: ArrayLike, delta: ArrayLike, product: ArrayLike = 1.0)
     """
     k = np.sqrt(np.asarray(product, dtype=float))
     return np.asarray(np.abs(delta) * np.sinh(2 * k * np.asarray(theta, dtype=float)) / (2 * k))
+
+
+@implements(
+    KUN24["Eq. 103"].misprint(
+        printed="Λ* = argmin Q_δ(Λ) subject to XUΛV^T = Y, and β(∞) = UΛ*V^T (again in Eq. 111)",
+        right="subject to XVΛU^T = Y, and β(∞) = VΛ*U^T, as Assumption B.4 has it",
+        how="integration on low-rank inputs: constraint 1e-9, 0.1 and more as printed",
+    ),
+    KUN24["Eq. 111"],
+)
+def aligned_bias(
+    strengths: ArrayLike, initial: ArrayLike, delta: ArrayLike, eta_a: float = 1.0, eta_w: float = 1.0
+) -> Floats:
+    r"""What aligned networks minimise: $Q_\delta(\Lambda)=\sum_iq_\delta(\Lambda_i)-q_\delta'(\Lambda_i(0))\Lambda_i$.
+
+    Args:
+        strengths: Λ (…, mode).
+        initial: Λ(0) (…, mode).
+        delta: imbalance, not 0.
+        eta_a: learning rate of the last layer.
+        eta_w: learning rate of the first layer.
+    """
+    u = np.asarray(strengths, dtype=float)
+    slope = aligned_dual(initial, delta, eta_a * eta_w)
+    return np.asarray((hyperbolic_entropy(u, delta, eta_a, eta_w) - slope * u).sum(axis=-1))

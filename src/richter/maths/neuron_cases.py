@@ -14,7 +14,19 @@ from richter.refs import KUN24, implements
 Floats = NDArray[np.float64]
 
 
-@implements(KUN24["Eq. 2"], KUN24["Eq. 16"], KUN24["Eq. 17"], role="witness")
+@implements(
+    KUN24["Eq. 2"],
+    KUN24["Eq. 16"],
+    KUN24["Eq. 17"],
+    KUN24["Eq. 19"],
+    KUN24["Eq. 20"].misprint(
+        printed="without loss of generality η_aη_w = 1",
+        right="enough for μ and φ (Eqs 19–25); Eqs 26–34 need η_a = η_w = 1, that is a → √η_w a, w → √η_a w, "
+        "β* → √(η_aη_w) β*",
+        how="DOP853 at η_a = 1/η_w = 4: Eqs 19 and 20 agree, Eqs 26 and 33 do not",
+    ),
+    role="witness",
+)
 def coordinates_flow(
     mu: float, phi: float, delta: float, target_norm: float, eta_a: float = 1.0, eta_w: float = 1.0
 ) -> tuple[float, float]:
@@ -48,6 +60,7 @@ def balanced_phi(t: Floats, mu0: float, phi0: float, target_norm: float) -> Floa
         "z = c_φ + ‖β*‖t; the print is right for ‖β*‖ = 1 only",
         how="DOP853: error 0.13 at ‖β*‖ = 2.3 as printed",
     ),
+    KUN24["Eq. 21"],
     KUN24["Eq. 24"],
     role="witness",
 )
@@ -60,7 +73,15 @@ def balanced_mu(t: Floats, mu0: float, phi0: float, target_norm: float) -> Float
     return s * 2 * target_norm * np.cosh(z) ** 2 / (2 * z + np.sinh(2 * z) + c_mu)
 
 
-@implements(KUN24["Eq. 26"], KUN24["Eq. 27"], role="witness")
+@implements(
+    KUN24["Eq. 26"].misprint(
+        printed="dν/dt = ‖β*‖² − δν − ν², after “WLOG η_aη_w = 1”",
+        right="dν/dt = η_w‖β*‖² − δν − η_aν² for ν = w·β*/a; as printed for η_a = η_w = 1 only",
+        how="the product rule on Eqs 14 and 15, numerically",
+    ),
+    KUN24["Eq. 27"],
+    role="witness",
+)
 def upstream_nu(t: Floats, nu0: float, delta: float, target_norm: float) -> Floats:
     r"""$\nu=w\!\cdot\!\beta_*/a$ while a keeps its sign, from $\dot\nu=\|\beta_*\|^2-\delta\nu-\nu^2$."""
     R = np.hypot(delta, 2 * target_norm) / 2

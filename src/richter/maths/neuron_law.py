@@ -39,3 +39,32 @@ def neuron_flow(a: Array, w: Array, beta_star: Array, eta_a: Array = 1.0, eta_w:
     """
     error = beta_star - a * w
     return eta_a * (w * error).sum(axis=0), eta_w * a * error
+
+
+@implements(KUN24["Eq. 11"], KUN24["Eq. 12"])
+def neuron_flow_on(
+    a: Array, w: Array, gram: Array, moment: Array, eta_a: Array = 1.0, eta_w: Array = 1.0
+) -> tuple[Array, Array]:
+    r"""Gradient flow on any inputs: $\dot a=-\eta_aw^T(X^TXaw-X^Ty)$, $\dot w=-\eta_wa(X^TXaw-X^Ty)$.
+
+    Args:
+        a: output weight.
+        w: input weights (input, …).
+        gram: XᵀX (input, input, …).
+        moment: Xᵀy (input, …).
+        eta_a: learning rate of a.
+        eta_w: learning rate of w.
+    """
+    pull = moment - (gram * (a * w)).sum(axis=1)
+    return eta_a * (w * pull).sum(axis=0), eta_w * (a * pull)
+
+
+@implements(KUN24["Eq. 3"], KUN24["Eq. 36"])
+def function_velocity(a: Array, w: Array, gradient: Array, eta_a: Array = 1.0, eta_w: Array = 1.0) -> Array:
+    r"""$\dot\beta=-(\eta_wa^2I+\eta_aww^T)X^T\rho$ for the loss's gradient Xᵀρ in function space (input, …).
+
+    >>> import numpy as np
+    >>> function_velocity(2.0, np.array([1.0, 0.0]), np.array([1.0, 1.0])).tolist()
+    [-5.0, -4.0]
+    """
+    return -(eta_w * a * a * gradient) - eta_a * w * (w * gradient).sum(axis=0)

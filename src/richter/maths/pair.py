@@ -72,6 +72,7 @@ class LayerPair:
         right="ρ = √(Σ_{j=1} x_j²): the sum, as the proof (Eqs 21–24) uses it",
         how="DOP853: the mean misses by 8e-3",
     ),
+    XU24["Eq. 27"],
     NAM24["Eq. 6.13"],
 )
 def layer_pair(

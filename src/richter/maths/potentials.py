@@ -63,6 +63,8 @@ def radial_curvature(size: ArrayLike, delta: ArrayLike) -> Floats:
         right="z = −3/2 √(√(‖β₀‖² + δ²/4) − δ/2) β₀/‖β₀‖",
         how="algebra, and KKT residuals of integrated solutions",
     ),
+    KUN24["Eq. 69"],
+    KUN24["Theorem A.2"],
 )
 def azulay_potential(size: ArrayLike, delta: ArrayLike) -> Floats:
     r"""$q_\delta(x)=\frac1x\big(x^2-\tfrac\delta2(\tfrac\delta2+r)\big)\sqrt{r-\tfrac\delta2}$ for δ ≥ 0.
@@ -82,6 +84,11 @@ def azulay_potential(size: ArrayLike, delta: ArrayLike) -> Floats:
         right="q_δ(x) = (1/4k²)(2kx sinh⁻¹(2kx/|δ|) − √(4k²x² + δ²) + |δ|), so that q'' = 1/√(4k²x² + δ²)",
         how="finite differences; Eq. 114 is too large by k², both need |δ|",
     ),
+    KUN24["Eq. 114"].misprint(
+        printed="q_δ(x) = ¼(2kx sinh⁻¹(2kx/δ) − √(4k²x² + δ²) + δ), next to q'' = 1/√(4k²x² + δ²) in Eq. 115",
+        right="1/k² of that, with |δ| for δ: k² q'' is what the print has, and δ < 0 would make it concave",
+        how="finite differences",
+    ),
 )
 def hyperbolic_entropy(x: ArrayLike, delta: ArrayLike, eta_a: float = 1.0, eta_w: float = 1.0) -> Floats:
     r"""$q_\delta(x)$ of aligned networks: between ℓ¹ (δ → 0) and ℓ² (|δ| → ∞) on the singular values; δ ≠ 0.
@@ -97,8 +104,10 @@ def hyperbolic_entropy(x: ArrayLike, delta: ArrayLike, eta_a: float = 1.0, eta_w
 
 
 @implements(
-    KUN24["Theorem B.9"].misprint(
-        printed="Section 4: Q(β) = (l+1)/(l+2)‖β‖^{(l+2)/(l+1)} − ‖β₀‖^{−(l+2)/(l+1)} β₀·β",
+    KUN24["Theorem B.9"],
+    KUN24["Eq. 119"],
+    KUN24["Sec. 4"].misprint(
+        printed="deep networks: Q(β) = (l+1)/(l+2)‖β‖^{(l+2)/(l+1)} − ‖β₀‖^{−(l+2)/(l+1)} β₀·β",
         right="exponent −l/(l+1) of ‖β₀‖, as in the appendix",
         how="KKT residual of integrated solutions: 1e-15 against 0.2–0.4 as printed",
     ),

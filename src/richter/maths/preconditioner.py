@@ -27,7 +27,7 @@ def kappa_and_halves(size: ArrayLike, delta: ArrayLike, product: ArrayLike = 1.0
     return kappa, plus, minus
 
 
-@implements(KUN24["Eq. 4"], KUN24["Eq. 39"], KUN24["Eq. 46"])
+@implements(KUN24["Eq. 4"], KUN24["Eq. 39"], KUN24["Eq. 46"], KUN24["Eq. 92"], KUN24["Eq. 93"])
 def neuron_preconditioner(beta: ArrayLike, delta: ArrayLike, eta_a: ArrayLike = 1.0, eta_w: ArrayLike = 1.0) -> Floats:
     r"""$M=\frac{\kappa+\delta}2I+\frac{\kappa-\delta}2\frac{\beta\beta^T}{\|\beta\|^2}$, (…, input, input); β ≠ 0.
 
@@ -42,7 +42,29 @@ def neuron_preconditioner(beta: ArrayLike, delta: ArrayLike, eta_a: ArrayLike = 
     return np.asarray((plus / 2)[..., None, None] * np.eye(b.shape[-1]) + (minus / 2)[..., None, None] * outer)
 
 
-@implements(KUN24["Eq. 48"])
+@implements(
+    KUN24["Eq. 94"],
+    KUN24["Eq. 95"],
+    KUN24["Eq. 96"].misprint(
+        printed="M → δI_c as δ → −∞",
+        right="M → |δ|I_c; δI_c would be negative definite",
+        how="Eq. 95 at δ = −10⁶, numerically",
+    ),
+)
+def inverted_preconditioner(
+    beta: ArrayLike, delta: ArrayLike, eta_a: ArrayLike = 1.0, eta_w: ArrayLike = 1.0
+) -> Floats:
+    r"""$M=\frac{\kappa+\delta}2\frac{\beta^T\beta}{\|\beta\|^2}+\frac{\kappa-\delta}2I_c$, one input, one neuron.
+
+    β is its one row (…, output): the single neuron with −δ, upstream and downstream swapped.
+
+    >>> inverted_preconditioner([0.0, 2.0], -3.0).tolist()
+    [[4.0, 0.0], [0.0, 5.0]]
+    """
+    return neuron_preconditioner(beta, np.negative(delta), eta_a, eta_w)
+
+
+@implements(KUN24["Eq. 47"], KUN24["Eq. 48"])
 def neuron_preconditioner_inverse(beta: ArrayLike, delta: ArrayLike) -> Floats:
     r"""$M^{-1}=\frac2{\kappa+\delta}I-\frac4{\kappa(\kappa+\delta)^2}\beta\beta^T$ for rates 1.
 
@@ -85,6 +107,7 @@ def time_warp(x: ArrayLike, delta: ArrayLike) -> Floats:
         right="vec(dβ/dt) = −M vec(X^T X β − X^T Y)",
         how="algebra",
     ),
+    KUN24["Eq. 100"],
 )
 def wide_preconditioner(A: ArrayLike, W: ArrayLike, eta_a: float = 1.0, eta_w: float = 1.0) -> Floats:
     r"""$M=\eta_wA^TA\otimes I_d+I_c\otimes\eta_aW^TW$ for column-major vec(β), $\beta=W^TA$ (d, c).
@@ -100,28 +123,80 @@ def wide_preconditioner(A: ArrayLike, W: ArrayLike, eta_a: float = 1.0, eta_w: f
 
 
 @implements(
-    KUN24["Theorem 4.1"],
-    KUN24["Eq. 7"],
-    KUN24["Eq. 87"],
+    KUN24["Eq. 83"].misprint(
+        printed="‖a_i‖² = (κ_i + δ_i)/2", right="η_w‖a_i‖² = (κ_i + δ_i)/2", how="numerically, with η_w ≠ 1"
+    ),
+    KUN24["Eq. 84"].misprint(
+        printed="‖w_i‖² = (κ_i − δ_i)/2", right="η_a‖w_i‖² = (κ_i − δ_i)/2", how="numerically, with η_a ≠ 1"
+    ),
+    KUN24["Eq. 85"].misprint(
+        printed="a_ia_i^T = (κ_i + δ_i)/2 · β_i^Tβ_i/‖β_i‖²",
+        right="η_w a_ia_i^T = (κ_i + δ_i)/2 · β_i^Tβ_i/‖β_i‖²",
+        how="numerically, with η_w ≠ 1",
+    ),
     KUN24["Eq. 86"].misprint(
-        printed="‖a_i‖² = (κ_i + δ_i)/2, ‖w_i‖² = (κ_i − δ_i)/2 (Eqs 83–86, no learning rates)",
-        right="η_w‖a_i‖² = (κ_i + δ_i)/2, η_a‖w_i‖² = (κ_i − δ_i)/2, and likewise for the outer products",
-        how="numerically",
+        printed="w_iw_i^T = (κ_i − δ_i)/2 · β_iβ_i^T/‖β_i‖²",
+        right="η_a w_iw_i^T = (κ_i − δ_i)/2 · β_iβ_i^T/‖β_i‖²",
+        how="numerically, with η_a ≠ 1",
     ),
 )
+def neuron_grams(betas: ArrayLike, deltas: ArrayLike, eta_a: float = 1.0, eta_w: float = 1.0) -> tuple[Floats, Floats]:
+    r"""$(a_ia_i^T,\,w_iw_i^T)$ of every neuron, (h, c, c) and (h, d, d), from its function and imbalance.
+
+    Their traces are $\|a_i\|^2=\frac{\kappa_i+\delta_i}{2\eta_w}$ and $\|w_i\|^2=\frac{\kappa_i-\delta_i}{2\eta_a}$.
+
+    Args:
+        betas: $\beta_i=w_ia_i^T$ (h, d, c), none of them 0.
+        deltas: $\delta_i=\eta_w\|a_i\|^2-\eta_a\|w_i\|^2$ (h,).
+        eta_a: learning rate of A.
+        eta_w: learning rate of W.
+    """
+    b = np.asarray(betas, dtype=float)
+    size = np.sqrt((b * b).sum(axis=(1, 2)))
+    _, plus, minus = kappa_and_halves(size, deltas, eta_a * eta_w)
+    unit = b / size[:, None, None]
+    left = np.einsum("i,idc,ide->ice", plus / (2 * eta_w), unit, unit)
+    right = np.einsum("i,idc,iec->ide", minus / (2 * eta_a), unit, unit)
+    return np.asarray(left), np.asarray(right)
+
+
+@implements(KUN24["Theorem 4.1"], KUN24["Lemma B.1"], KUN24["Eq. 7"], KUN24["Eq. 87"])
 def sum_of_neurons(betas: ArrayLike, deltas: ArrayLike, eta_a: float = 1.0, eta_w: float = 1.0) -> Floats:
     r"""M from each neuron's function $\beta_i=w_ia_i^T$ (h, d, c) and imbalance $\delta_i$ (h,); no β_i may be 0.
 
     $M=\sum_i\frac{\kappa_i+\delta_i}2\frac{\beta_i^T\beta_i}{\|\beta_i\|_F^2}\otimes I_d+I_c\otimes
     \frac{\kappa_i-\delta_i}2\frac{\beta_i\beta_i^T}{\|\beta_i\|_F^2}$.
     """
-    b = np.asarray(betas, dtype=float)
-    size = np.sqrt((b * b).sum(axis=(1, 2)))
-    _, plus, minus = kappa_and_halves(size, deltas, eta_a * eta_w)
-    unit = b / size[:, None, None]
-    left = np.einsum("i,idc,ide->ce", plus / 2, unit, unit)
-    right = np.einsum("i,idc,iec->de", minus / 2, unit, unit)
-    return np.kron(left, np.eye(b.shape[1])) + np.kron(np.eye(b.shape[2]), right)
+    left, right = neuron_grams(betas, deltas, eta_a, eta_w)
+    c, d = left.shape[-1], right.shape[-1]
+    return np.kron(eta_w * left.sum(axis=0), np.eye(d)) + np.kron(np.eye(c), eta_a * right.sum(axis=0))
+
+
+@implements(
+    KUN24["Eq. 98"].misprint(
+        printed="W^T W = (−δ/2 + √(η_aη_w ββ^T + δ²/4))/η_a for every isotropic start",
+        right="holds if and only if δ ≥ 0 or h = d",
+        how="numerically, over shapes: W^T W has rank h, the right side has rank d for δ < 0",
+    ),
+    KUN24["Eq. 99"].misprint(
+        printed="A^T A = (δ/2 + √(η_aη_w β^Tβ + δ²/4))/η_w for every isotropic start",
+        right="holds if and only if δ ≤ 0 or h = c",
+        how="numerically, over shapes: A^T A has rank h, the right side has rank c for δ > 0",
+    ),
+)
+def isotropic_grams(beta: ArrayLike, delta: float, eta_a: float = 1.0, eta_w: float = 1.0) -> tuple[Floats, Floats]:
+    r"""$(A^TA,\,W^TW)$ when Δ = δI, from β (d, c) alone.
+
+    The first needs h = c if δ > 0, the second h = d if δ < 0.
+
+    $\eta_wA^TA=\sqrt{k\beta^T\beta+\frac{\delta^2}4}+\frac\delta2$ and $\eta_aW^TW=\sqrt{k\beta\beta^T+
+    \frac{\delta^2}4}-\frac\delta2$ with $k=\eta_a\eta_w$; the smaller eigenvalues by their conjugate.
+    """
+    b = np.asarray(beta, dtype=float)
+    d, c = b.shape
+    U, s, V = np.linalg.svd(b)
+    halves = lambda n: kappa_and_halves(np.pad(s, (0, n - s.size)), delta, eta_a * eta_w)
+    return (V.T * (halves(c)[1] / (2 * eta_w))) @ V, (U * (halves(d)[2] / (2 * eta_a))) @ U.T
 
 
 @implements(

@@ -16,14 +16,14 @@ Floats = NDArray[np.float64]
 EQUAL = 1e-9  # exponents this near to each other are meant to be equal
 
 
-@implements(XU24["Eq. 14"], XU24["Eq. 15"])
+@implements(XU24["Eq. 14"], XU24["Eq. 15"], XU24["Eq. 37"], XU24["Eq. 38"])
 def speed_exponents(
     c_d: ArrayLike, c_gamma: ArrayLike, c_u: ArrayLike, c_w: ArrayLike, c_eta_u: ArrayLike, c_eta_w: ArrayLike
 ) -> tuple[Floats, Floats]:
     r"""(F, K): the exponents of the feature part of $t_c^{-2}$ and of the square root of its kernel part.
 
     $F=2c_\gamma+c_{\eta_u}+c_{\eta_w}$, $K=2c_\gamma+c_d+\max\{c_{\eta_w}+c_u,c_{\eta_u}+c_w\}$. Learning takes
-    a time of order 1 when max(F, K) = 0.
+    a time of order 1 when max(F, K) = 0. K is also the exponent of $\gamma^2dP$, the size of the kernel.
     """
     d, g, u, w, eu, ew = (np.asarray(c, dtype=float) for c in (c_d, c_gamma, c_u, c_w, c_eta_u, c_eta_w))
     return 2 * g + eu + ew, 2 * g + d + np.maximum(ew + u, eu + w)
@@ -31,7 +31,9 @@ def speed_exponents(
 
 @implements(
     XU24["Theorem 2"],
+    XU24["Definition 1"],
     XU24["Eq. 16"],
+    XU24["Eq. 36"],
     XU24["Sec. 4"].misprint(
         printed="kernel phase: 0 = c_γ + c_d + max{c_ηw + c_u, c_ηu + c_w} > c_ηu + c_ηw (and again in Sec. 4.1)",
         right="0 = 2c_γ + c_d + max{·} > 2c_γ + c_ηu + c_ηw",
@@ -102,6 +104,72 @@ def to_kernel(c_d: ArrayLike, c_u: ArrayLike, c_w: ArrayLike, below: ArrayLike =
     size = np.asarray(c_d, dtype=float) + np.maximum(c_u, c_w)
     rate = size - _not_negative("below", below, strictly=True)
     return rate, -(size + rate) / 2
+
+
+@implements(
+    XU24["Sec. 4.2"].misprint(
+        printed="the initial output is O(1); with c_w > 0 the network is in the kernel phase",
+        right="f(0) ~ κ^{c_w/2}, whatever the sign of c_w; for c_w > 0 c_u = c_w, so that P/Q does not tend to 1: the "
+        "kernel phase needs a start with zero output",
+        how="Monte Carlo",
+    ),
+    XU24["App. B.4"].misprint(
+        printed="σ_u² = κ^c, σ_w² = κ^{max{c,0}}, γ = κ^{−min{0,−c/2}}",
+        right="σ_w² = κ^c, σ_u² = κ^{max{c,0}}, γ = κ^{min{0,−c/2}}, as Section 4.2",
+        how="Eq. 15: as printed max(F, K) = 2c for c > 0, unstable",
+    ),
+)
+def start_scaling(c_w: ArrayLike) -> tuple[Floats, Floats, Floats]:
+    r"""$(c_u,c_\gamma)$ that keep (15) when only the start's scale grows (c_d = c_η = 0), and f(0)'s exponent.
+
+    $c_u=\max\{0,c_w\}$, $c_\gamma=\min\{-c_w/2,0\}$, $f(0)\sim\kappa^{c_\gamma+(c_u+c_w)/2}$.
+
+    >>> [float(c) for c in start_scaling(1.0)], [float(c) for c in start_scaling(-1.0)]
+    ([1.0, -0.5, 0.5], [0.0, 0.0, -0.5])
+    """
+    w = np.asarray(c_w, dtype=float)
+    u, g = np.maximum(w, 0.0), np.minimum(-w / 2, 0.0)
+    return u, g, g + (u + w) / 2
+
+
+@implements(
+    XU24["Table 1"].misprint(
+        printed="Kaiming: (c_u, c_w) = (0, −1)",
+        right="(−1, 0) by the fan-in of f = γ Σ u_iw_ijx_j; harmless, with equal rates only max{c_u, c_w} enters",
+        how="Monte Carlo of the hidden layer; all cells of the column are the same",
+    ),
+)
+def fan_in_exponents(c_d: ArrayLike) -> tuple[Floats, Floats]:
+    r"""$(c_u,c_w)$ of variances 1/fan-in: the width for u, the number of inputs, which stays, for w.
+
+    >>> [float(c) for c in fan_in_exponents(1.0)]
+    [-1.0, 0.0]
+    """
+    d = np.asarray(c_d, dtype=float)
+    return 0.0 - d, 0.0 * d
+
+
+@implements(
+    XU24["App. B.3"].misprint(
+        printed="Kaiming⁻: γ = 1, η = 0.05·d/100",
+        right="η = 0.05·100/d, as c_η⁻ = −1 in Table 1",
+        how="exponents; as printed the model is unstable",
+    ),
+)
+def trained_scales(width: ArrayLike) -> dict[str, tuple[Floats, Floats]]:
+    """(γ, η) of the six networks trained in Sec. 4.1, at any width; each ± pair is the same at width 100.
+
+    >>> [float(x.round(3)) for x in trained_scales(1000)["Kaiming-"]]
+    [1.0, 0.005]
+    """
+    d = np.asarray(width, dtype=float)
+    wider, one = d / 100, np.ones_like(d)
+    made = {
+        "NTK": (1 / np.sqrt(d), one), "mean field": (10 / d, wider),
+        "Kaiming+": (1 / wider, wider), "Kaiming-": (one, 1 / wider),
+        "Xavier+": (one, one), "Xavier-": (wider, 1 / wider**2),
+    }  # fmt: skip
+    return {name: (np.asarray(gamma), np.asarray(0.05 * rate)) for name, (gamma, rate) in made.items()}
 
 
 def _not_negative(name: str, value: ArrayLike, strictly: bool = False) -> Floats:

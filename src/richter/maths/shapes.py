@@ -10,7 +10,7 @@ from richter.refs import KUN24, implements
 Floats = NDArray[np.float64]
 
 
-@implements(KUN24["Lemma B.2"], KUN24["Eq. 88"], KUN24["Eq. 91"])
+@implements(KUN24["Lemma B.2"], KUN24["Eq. 88"], KUN24["Eq. 89"], KUN24["Eq. 90"], KUN24["Eq. 91"])
 def rank_bound(d: int, h: int, c: int, limit: str) -> int:
     r"""The largest rank of M as all δᵢ → ∞, d·min(h, c) (`upstream`), or → −∞, c·min(h, d) (`downstream`).
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from richter.maths.arrays import Array, alike
+from richter.maths.arrays import Array, alike, safe_root
 from richter.refs import NAM24, XU24, implements
 
 
-@implements(XU24["Eq. 2"], XU24["Eq. 18"])
+@implements(
+    XU24["Eq. 2"].misprint(printed="dw_i/dt = −η_w ∂L/∂w_ij", right="dw_ij/dt = −η_w ∂L/∂w_ij", how="algebra"),
+    XU24["Eq. 18"],
+)
 def wide_flow(
     u: Array, w: Array, x: Array, y: Array, gamma: Array = 1.0, eta_u: Array = 1.0, eta_w: Array = 1.0
 ) -> tuple[Array, Array]:
@@ -62,6 +65,49 @@ def conserved_product(u: Array, v: Array, eta_u: Array = 1.0, eta_v: Array = 1.0
     return (left - right) * (left + right)
 
 
+@implements(XU24["Eq. 19"])
+def neuron_imbalance(u: Array, w: Array, eta_u: Array = 1.0, eta_w: Array = 1.0) -> Array:
+    r"""The conserved $\eta_u\sum_jw_{ij}^2-\eta_wu_i^2$ of every neuron; w (neuron, input, …).
+
+    >>> import numpy as np
+    >>> neuron_imbalance(np.array([1.0]), np.array([[2.0, 2.0]])).round(12).tolist()
+    [7.0]
+    """
+    xp, (u, w, eta_u, eta_w) = alike(u, w, eta_u, eta_w)
+    return conserved_product(u, safe_root(xp, (w * w).sum(axis=1)), eta_u, eta_w)
+
+
+@implements(
+    XU24["Eq. 20"],
+    XU24["Eq. 21"].misprint(
+        printed="Σ_{j=1}^N w_ij x_j (again in Eqs 22 and 23)",
+        right="Σ_{j=1}^{d₀} w_ij x_j: a sum over inputs, not over examples",
+        how="algebra",
+    ),
+)
+def across_the_data(w: Array, x: Array) -> Array:
+    r"""$w_{ij}-(w_i\!\cdot\!x)x_j/\rho^2$, what no gradient moves; w (neuron, input, …), x (input, …) ≠ 0.
+
+    $\frac{w_{ij}}{x_j}-\frac{w_{ij'}}{x_{j'}}$ and $\sum_jw_{ij}^2-(w_i\!\cdot\!x)^2/\rho^2$ are read off it.
+    """
+    return w - (w * x).sum(axis=1)[:, None] * (x / (x * x).sum(axis=0))
+
+
+@implements(XU24["Eq. 24"], XU24["Eq. 25"])
+def halves_flow(
+    p: Array, q: Array, y: Array, gamma: Array = 1.0, rho: Array = 1.0, eta_u: Array = 1.0, eta_w: Array = 1.0
+) -> tuple[Array, Array]:
+    r"""$\dot p_i=-2\gamma\rho\sqrt{\eta_u\eta_w}\,p_i(f-y)$, $\dot q_i=+2\gamma\rho\sqrt{\eta_u\eta_w}\,q_i(f-y)$.
+
+    With $f=\frac{\gamma\rho}{\sqrt{\eta_u\eta_w}}\sum_j(p_j^2-q_j^2)$. The rate is the same for all neurons: the ratios
+    $p_i/p_{i'}$ and the products $p_iq_i$ stay. Neurons are the first axis.
+    """
+    xp, (p, q, y, gamma, rho, eta_u, eta_w) = alike(p, q, y, gamma, rho, eta_u, eta_w)
+    root = xp.sqrt(eta_u * eta_w)
+    rate = 2 * gamma * rho * root * (gamma * rho / root * xp.sum((p - q) * (p + q), axis=0) - y)
+    return -rate * p, rate * q
+
+
 @implements(XU24["Eq. 12"])
 def alignment_slope(growth: Array, P: Array, Q: Array, overlap: Array) -> Array:
     r"""$\frac{d\zeta}{d\alpha}=\frac{(P+Q/\alpha^2)(4PQ-o^2)}{[(\alpha P+Q/\alpha)^2-o^2]^{3/2}}$.
@@ -71,7 +117,13 @@ def alignment_slope(growth: Array, P: Array, Q: Array, overlap: Array) -> Array:
     return (P + Q / growth**2) * (4 * P * Q - overlap**2) / ((growth * P + Q / growth) ** 2 - overlap**2) ** 1.5
 
 
-@implements(XU24["Eq. 13"])
+@implements(
+    XU24["Eq. 13"].misprint(
+        printed="for η_u ≫ η_w the condition depends “essentially linearly on η_w”; it holds whenever Q ≥ P",
+        right="like √(η_w/η_u); it holds whenever Q ≥ P if y > 0",
+        how="numerically: the slope of log s over log η_w is ½ at fixed layers",
+    ),
+)
 def alignment_rises(
     P: Array, Q: Array, width: Array, y: Array, gamma: Array, rho: Array, eta_u: Array, eta_w: Array
 ) -> Array:
@@ -88,7 +140,13 @@ def alignment_rises(
 NORMS = ("one layer is frozen", "norms grow", "norms shrink", "norms shrink, then grow", "norms stay")
 
 
-@implements(XU24["Sec. 3.3"])
+@implements(
+    XU24["Sec. 3.3"].misprint(
+        printed="‖u‖² = d(αP + Q/α) − 2Σp_iq_i, ‖w‖² = d(αP + Q/α) + 2Σp_iq_i",
+        right="η_w‖u‖² and η_u‖v‖² with v = Wx/ρ; as printed for η_u = η_w = ρ = 1 and one input",
+        how="numerically",
+    ),
+)
 def norm_case(p: Array, q: Array, final: Array) -> Array:
     r"""Which of the four cases of §3.3 the norms follow: 1 grow, 2 shrink, 3 shrink then grow, 4 stay.
 

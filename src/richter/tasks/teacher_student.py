@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from richter.errors import ParameterError, message
-from richter.maths.balance import relative_layer_scale
+from richter.maths.piecewise import layer_scale
 from richter.tasks.randomness import Rng, count, stream
 from richter.tasks.task import Task
 
@@ -49,7 +49,7 @@ class TeacherStudent:
     def student(self, scale: float = 1.0, delta: float = 0.0) -> ReluNetwork:
         """The student's start with scale τ and imbalance δ in every neuron; its output is 0 everywhere.
 
-        The base start has |a| = ‖w‖ = 1; here |a| = τα and ‖w‖ = τ/α with α from `relative_layer_scale`.
+        The base start has |a| = ‖w‖ = 1; here |a| = τα and ‖w‖ = τ/α with α from `layer_scale`.
 
         >>> start = teacher_student(width=4).student(scale=0.1, delta=1.0)
         >>> start.delta.round(12).tolist()
@@ -59,7 +59,7 @@ class TeacherStudent:
             raise ParameterError(message("`scale`", "be finite and > 0", scale, "Use scale=0.1 for a small start."))
         if not math.isfinite(delta):
             raise ParameterError(message("`delta`", "be finite", delta))
-        alpha = float(relative_layer_scale(scale, delta))
+        alpha = float(layer_scale(scale, delta))
         return ReluNetwork(self.base.a * (scale * alpha), self.base.w * (scale / alpha))
 
 

@@ -130,9 +130,10 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("all directions equal at t = ∞", "maths/riccati.py", "ENDLESS * modes.ranks[..., None, :]", "ENDLESS"),
     Mutant("rates swapped in the rescaling", "theory/isotropic_network.py",
            "root_a, root_w = np.sqrt(eta_w), np.sqrt(eta_a)", "root_a, root_w = np.sqrt(eta_a), np.sqrt(eta_w)"),
-    Mutant("loss without ½", "theory/isotropic_network.py", '"loss": inner(error, error) / 2', '"loss": inner(error, error)'),
-    Mutant("flow of W with the other layer's rate", "theory/isotropic_network.py",
-           '"W": -p.eta_w * np.einsum', '"W": -p.eta_a * np.einsum'),
+    Mutant("loss without ½", "theory/isotropic_network.py",
+           '"de...,ec...->dc...", gram, error)) / 2', '"de...,ec...->dc...", gram, error))'),
+    Mutant("flow of W with the other layer's rate", "maths/network_law.py",
+           "dW = -eta_w * np.einsum", "dW = -eta_a * np.einsum"),
     # The aligned network.
     Mutant("deep clock without the pole's logarithm", "maths/deep_modes.py",
            "np.log(np.abs(inner / reference)) / q", "np.log(np.abs(inner / reference))"),
@@ -194,7 +195,7 @@ AFFECTED = {
     "isotropic_network": ("isotropic",), "deep_modes": ("aligned",), "aligned_network": ("aligned",),
     "multilinear": ("multilinear",), "skill_sums": ("multilinear",), "skills": ("multilinear", "extended"),
     "multilinear_skills": ("multilinear",), "extended_skills": ("extended",),
-    "neuron_law": ("neuron",), "single_neuron": ("neuron",), "paired": PAIRED,
+    "neuron_law": ("neuron",), "network_law": ("isotropic",), "single_neuron": ("neuron",), "paired": PAIRED,
 }  # fmt: skip
 
 

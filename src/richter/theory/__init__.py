@@ -15,6 +15,7 @@ from richter.theory.multilinear_skills import MultilinearSkills as MultilinearSk
 from richter.theory.overfitting import sine_fits as sine_fits
 from richter.theory.overfitting import two_block as two_block
 from richter.theory.phases import phase as phase
+from richter.theory.piecewise_network import PiecewiseNetwork as PiecewiseNetwork
 from richter.theory.sampled_learning import sample_learnability as sample_learnability
 from richter.theory.scalar_network import ScalarNetwork as ScalarNetwork
 from richter.theory.scaling import learning_curves as learning_curves

@@ -9,6 +9,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from richter.errors import OutsideTheoryError, ParameterError, message
+from richter.maths.network_law import network_flow
 from richter.maths.riccati import RiccatiModes, riccati_modes, riccati_path
 from richter.params import Given, Resolved, numbers, param
 from richter.refs import KUN24
@@ -165,10 +166,8 @@ class IsotropicNetwork(AbstractTheory):
         """Gradient flow of both layers."""
         A, W = state["A"], state["W"]
         error = np.einsum("de...,ec...->dc...", p.input_gram, _product(W, A) - p.beta_star)
-        return {
-            "A": -p.eta_a * np.einsum("hd...,dc...->hc...", W, error),
-            "W": -p.eta_w * np.einsum("hc...,dc...->hd...", A, error),
-        }
+        dA, dW = network_flow(A, W, error, p.eta_a, p.eta_w)
+        return {"A": dA, "W": dW}
 
     def rates(self, p: Layout, state: State) -> State:
         """(η_a, η_w)."""
