@@ -103,9 +103,8 @@ def theories() -> str:
             "| parameter | symbol | shape | default | meaning |", "| --- | --- | --- | --- | --- |",
         ]  # fmt: skip
         for key, p in declared(theory).items():
-            default = "required" if p.required else f"{p.default:g}"
             says = p.says + (f" ({p.condition})" if p.condition else "")
-            lines.append(f"| `{key}` | {cell(p.symbol)} | {p.shape} | {default} | {cell(says)} |")
+            lines.append(f"| `{key}` | {cell(p.symbol)} | {p.shape} | {p.default_text} | {cell(says)} |")
         lines += ["", "| variable | symbol | dimensions after the batch and t | meaning | undefined when |",
                   "| --- | --- | --- | --- | --- |"]  # fmt: skip
         for v in theory.variables:

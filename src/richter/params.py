@@ -36,7 +36,15 @@ class Param:
     advice: str = ""
     required: bool = True
     default: float | None = None
+    same_as: str = ""
     identity: bool = False  # a number stands for that multiple of the identity
+
+    @property
+    def default_text(self) -> str:
+        """The default in words, for tables."""
+        if self.required:
+            return "required"
+        return f"as {self.same_as}" if self.default is None else f"{self.default:g}"
 
     @property
     def bounds(self) -> str:
@@ -69,11 +77,15 @@ def param(
     open_low: bool = False,
     nonzero: bool = False,
     advice: str = "",
+    same_as: str = "",
     identity: bool = False,
 ) -> Any:
-    """Declare a parameter of a theory; without `default` it is required."""
-    declared = Param(says, symbol, dims, low, open_low, nonzero, advice, default is None, default, identity)
+    """Declare a parameter of a theory; it is required unless it has a `default` or is the `same_as` another."""
+    required = default is None and not same_as
+    declared = Param(says, symbol, dims, low, open_low, nonzero, advice, required, default, same_as, identity)
     metadata = {"param": declared}
+    if same_as:
+        return dataclasses.field(default=None, metadata=metadata)
     if default is None:
         return dataclasses.field(metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -133,7 +145,8 @@ def resolve(owner: str, params: Mapping[str, Param], given: Mapping[str, object]
     sizes: dict[str, tuple[int, str]] = {}
     for name, p in params.items():
         what = f"`{name}` of {owner}"
-        array = numbers(what, given[name], p.advice)
+        value = given[p.same_as] if p.same_as and given[name] is None else given[name]
+        array = numbers(what, value, p.advice)
         _check_bounds(what, p, array)
         _check_smallness(what, p, array)
         if p.dims and 0 < array.ndim < len(p.dims):

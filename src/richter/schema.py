@@ -34,6 +34,8 @@ DIMS = {
     "output_2": "outputs again, the second index of a Gram matrix",
     "mode": "decoupled modes",
     "skill": "skills",
+    "basis": "basis functions of one skill",
+    "basis_2": "basis functions again, the second index of a Gram matrix",
     "example": "examples",
     "n": "numbers of training examples: a learning curve",
     "draw": "random draws of a data set",

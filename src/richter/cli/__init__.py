@@ -12,12 +12,14 @@ from richter.cli.check import check
 from richter.cli.cite import cite
 from richter.cli.data import data
 from richter.cli.doctor import doctor
+from richter.cli.emergence import emergence
 from richter.cli.figure import figure
 from richter.cli.interpolant import interpolant
 from richter.cli.learnability import learnability
 from richter.cli.list import list_
 from richter.cli.phase import phase
 from richter.cli.run import run
+from richter.cli.scaling import scaling
 from richter.cli.show import show
 from richter.cli.solve import solve
 from richter.cli.tour import tour
@@ -55,6 +57,8 @@ app.command("show")(show)
 app.command("solve", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(solve)
 app.command("phase")(phase)
 app.command("interpolant")(interpolant)
+app.command("scaling")(scaling)
+app.command("emergence")(emergence)
 app.command("figure")(figure)
 app.command("run")(run)
 app.command("check")(check)

@@ -75,7 +75,7 @@ def show(
                   title_justify="left")  # fmt: skip
     for key, p in params.items():
         meaning = escape(p.says + (f" ({p.condition})" if p.condition else ""))
-        table.add_row(key, escape(p.symbol), p.shape, "required" if p.required else f"{p.default:g}", meaning)
+        table.add_row(key, escape(p.symbol), p.shape, p.default_text, meaning)
     console.print(table)
     table = Table("variable", "symbol", "dims", "meaning", "undefined when", box=box.SIMPLE_HEAD, title="Variables",
                   title_justify="left")  # fmt: skip

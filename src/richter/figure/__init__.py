@@ -12,6 +12,8 @@ from richter.figure.plain import differences as differences
 from richter.figure.plain import from_plain as from_plain
 from richter.figure.plain import to_plain as to_plain
 from richter.figure.scale import ColourScale as ColourScale
+from richter.figure.skills import emergence_figure as emergence_figure
+from richter.figure.skills import scaling_figure as scaling_figure
 from richter.figure.solution import solution_figure as solution_figure
 from richter.figure.space import View as View
 from richter.figure.space import axes3 as axes3

@@ -11,8 +11,10 @@ from richter.params import Given
 from richter.theory.aligned_network import AlignedNetwork
 from richter.theory.base import AbstractTheory
 from richter.theory.diagonal_network import DiagonalNetwork
+from richter.theory.extended_skills import ExtendedSkills
 from richter.theory.isotropic_network import IsotropicNetwork
 from richter.theory.linear_model import LinearModel
+from richter.theory.multilinear_skills import MultilinearSkills
 from richter.theory.scalar_network import ScalarNetwork
 from richter.theory.single_neuron import SingleNeuron
 from richter.theory.wide_scalar import WideScalar
@@ -58,9 +60,26 @@ def members() -> list[Member]:
         shape = {"inputs": d, "neurons": h, "outputs": c}
         return lambda: IsotropicNetwork.random(**shape, beta_star=target, delta=delta, rng=h, **more)
 
+    skills = _maker(MultilinearSkills, alpha=0.6, n_skills=6, target=1.3, initial=0.02, eta=0.8)
+
+    def extended(**more: Given) -> Callable[[], AbstractTheory]:
+        draw = np.random.default_rng(11)
+        given = {"a0": [0.5, -0.2, 0.1], "B0": 0.3 * draw.normal(size=(3, 5))}
+        drawn: dict[str, Given] = {
+            "alpha": 0.6,
+            "n_skills": 3,
+            "needed": 5,
+            "target": 1.3,
+            "a0": 0.3,
+            "samples": 7,
+            "rng": draw,
+        }
+        return lambda: ExtendedSkills.from_draw(**drawn, counts=[4, 2, 1]).with_(**{**given, **more})
+
     u, w = r.normal(size=4), r.normal(size=(4, 3))
     a, b = r.normal(size=5), r.normal(size=5)
     far = tuple(np.array([0.0, 1e-7, 1e-6, 3e-6]))
+    slow = (0.0, 0.5, 2.0, 6.0, 20.0)
     return [
         Member("neuron-upstream", neuron(a0=1.4, w0=[-0.5, 0.2])),
         Member("neuron-downstream", neuron(a0=0.3, w0=[-1.2, 0.9], eta_a=0.5, eta_w=2.0)),
@@ -138,4 +157,26 @@ def members() -> list[Member]:
         Member("linear-null", linear(eigenvalues=[2.0, 0.0, 0.1], eta=0.3, initial_output=[0.2, 0.4, -1.0])),
         Member("linear-frozen", linear(eigenvalues=[2.0, 0.5, 0.1], eta=0.0, initial_output=0.3)),
         Member("linear-batch", linear(eigenvalues=[2.0, 0.5, 0.1], eta=[0.5, 1.0], initial_output=0.1)),
+        Member("multilinear", skills(), slow),
+        Member("multilinear-starts", skills(initial=[0.02, 0.3, 2.0, 0.1, 0.0, 0.5], rate=0.3), slow),
+        Member("multilinear-few", skills(n_basis=4), slow),
+        Member("multilinear-many", skills(n_skills=700, n_basis=500), slow),
+        Member("multilinear-one", skills(n_skills=1, initial=2.0)),
+        Member("multilinear-frozen", skills(eta=0.0)),
+        Member("multilinear-batch", skills(alpha=[0.3, 2.0], initial=[[0.1], [0.4]], eta=[0.5, 1.0]), slow),
+        Member("extended", extended(), slow),
+        Member("extended-batch", extended(B0=0.3 * r.normal(size=(2, 3, 5)), eta=[0.5, 1.0]), slow),
+        Member("extended-frozen", extended(eta=0.0)),
+        Member(
+            "extended-no-data",
+            lambda: ExtendedSkills.from_draw(
+                alpha=0.6, n_skills=2, needed=4, target=1.0, a0=0.2, samples=3, counts=[3, 0]
+            ),
+            slow,
+        ),
+        Member(
+            "extended-endless",
+            lambda: ExtendedSkills.endless(alpha=0.6, n_skills=3, needed=4, target=1.3, a0=0.2, n_basis=6, eta=0.7),
+            slow,
+        ),
     ]

@@ -181,6 +181,9 @@ class AbstractTheory(abc.ABC):
         for name in changes:
             if name not in now:
                 raise UnknownNameError(f"{type(self).__name__} has no parameter `{name}`. {nearest(name, list(now))}")
+        for name, p in parameters.declared(self).items():
+            if p.same_as in changes and np.array_equal(now[name], now[p.same_as]):
+                now[name] = None  # it follows the other one as before
         return type(self)(**{**now, **changes})
 
     def arrays(self, t: object, only: Iterable[str] | None = None) -> dict[str, tuple[tuple[str, ...], Floats]]:

@@ -1,0 +1,141 @@
+"""`richter scaling`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def scaling(
+    over: Annotated[str, typer.Option("--over", help="The bottleneck: time, data, parameters or compute.")] = "time",
+    alpha: Annotated[
+        list[float] | None, typer.Option("--alpha", "-a", help="Exponent of the frequencies less one. Repeatable.")
+    ] = None,
+    values: Annotated[
+        str | None, typer.Option("--values", help="The resource: 1e3,1e4,1e5 or first:last:count (log-spaced).")
+    ] = None,
+    target: Annotated[float, typer.Option("--target", help="Target scale S.")] = 5.0,
+    initial: Annotated[float, typer.Option("--initial", help="Skill strength at the start, R(0).")] = 1e-2,
+    eta: Annotated[float, typer.Option("--eta", help="Learning rate.")] = 0.05,
+    skills: Annotated[float, typer.Option("--skills", help="Number of skills; inf for endlessly many.")] = float("inf"),
+    table: Annotated[bool, typer.Option("--table", help="Print NAM24 Table 4.1, with fitted exponents.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON at full precision.")] = False,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw to .png, .svg, .pdf or .html.")] = None,
+) -> None:
+    """Tabulate or draw a scaling law of the multilinear model beside the exact sum over skills.
+
+    Examples:
+
+      richter scaling --over time --alpha 0.3 --alpha 0.6 --plot time.png
+
+      richter scaling --over compute --values 1e6:1e12:13
+
+      richter scaling --table
+    """
+    from richter.theory.scaling import BOTTLENECKS, learning_curves
+    from richter.theory.scaling import scaling as solve
+
+    alphas = alpha or [0.6]
+    settings = {"target": target, "initial": initial, "eta": eta, "n_skills": skills}
+    if table:
+        rows = [(name, solve(name, alpha=alphas, **settings)) for name in BOTTLENECKS]
+        _table(rows, as_json)
+        return
+    ds = solve(over, None if values is None else read_values(values), alpha=alphas, **settings)
+    if as_json:
+        typer.echo(json.dumps(plain("scaling", ds)))
+    if plot is not None:
+        import numpy as np
+
+        from richter.draw import save
+        from richter.figure import scaling_figure
+
+        curves = None
+        if over == "compute":
+            best = ds.best_parameters.values[0]
+            sizes = np.unique(np.round(np.geomspace(max(1, best.min() / 3), best.max() * 3, 8)))
+            fine = np.geomspace(ds["compute"].values[0], ds["compute"].values[-1], 100)
+            curves = learning_curves(fine, sizes, alpha=alphas[0], **settings)
+        print(f"wrote {save(scaling_figure(ds, curves), plot)}", file=sys.stderr)
+    if not as_json and plot is None:
+        _print(ds)
+
+
+def read_values(text: str) -> list[float]:
+    """Numbers from `1e3,1e4` or `first:last:count`, spaced by a constant factor."""
+    import numpy as np
+
+    from richter.errors import ParameterError, message
+
+    try:
+        if ":" in text:
+            first, last, count = text.split(":")
+            if not (0 < float(first) < float(last) < np.inf and 3 <= int(count) <= 100_000):
+                raise ValueError
+            return [float(x) for x in np.geomspace(float(first), float(last), int(count))]
+        return [float(word) for word in text.split(",") if word.strip()]
+    except ValueError:
+        must = "be like 1e3,1e4,1e5 or 1e3:1e8:11 (both > 0, 3 to 100000 points)"
+        raise ParameterError(message("`--values`", must, text)) from None
+
+
+def plain(model: str, ds: xr.Dataset) -> dict[str, object]:
+    """A Dataset as the stable JSON form: undefined is null, infinite is "inf"."""
+    import numpy as np
+
+    from richter.schema import to_plain
+
+    arrays = {str(k): (tuple(map(str, v.dims)), np.asarray(v.values, dtype=float)) for k, v in ds.variables.items()}
+    made = to_plain(model, {}, arrays)
+    made["params"] = {str(k): v if not isinstance(v, float) or np.isfinite(v) else "inf" for k, v in ds.attrs.items()}
+    return made
+
+
+def _print(ds: xr.Dataset) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    console, over = Console(highlight=False), str(ds.attrs["over"])
+    heads = {"loss": "loss", "law": "law", "relative_error": "law/loss−1", "exponent": "slope", "corrected": "C.2",
+             "best_time": "best T", "best_parameters": "best N"}  # fmt: skip
+    shown = [name for name in heads if name in ds]
+    for i, a in enumerate(ds.alpha.values):
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), title_justify="left",
+                      title=f"α = {a:g}: exponent {float(ds.law_exponent[i]):.6g}, fitted to the exact loss "
+                            f"{float(ds.fitted_exponent[i]):.6g}")  # fmt: skip
+        for head in (str(ds[over].attrs["symbol"]), *(heads[name] for name in shown)):
+            table.add_column(head, justify="right", no_wrap=True)
+        for j, x in enumerate(ds[over].values):
+            table.add_row(f"{x:.4g}", *(f"{float(ds[name][i, j]):.4g}" for name in shown))
+        console.print(table)
+    console.print(f"The law holds when {ds.attrs['valid_when']}.", markup=False)
+
+
+def _table(rows: list[tuple[str, xr.Dataset]], as_json: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    made = []
+    for name, ds in rows:
+        for i, a in enumerate(ds.alpha.values):
+            made.append({
+                "bottleneck": name, "alpha": float(a), "exponent": float(ds.law_exponent[i]),
+                "fitted": float(ds.fitted_exponent[i]), "largest_error": float(abs(ds.relative_error[i]).max()),
+            })  # fmt: skip
+    if as_json:
+        typer.echo(json.dumps({"table": made, "schema": 1}))
+        return
+    table = Table(title="Scaling laws (NAM24 Table 4.1), and exponents fitted to the exact sums", title_justify="left")
+    for column in made[0]:
+        table.add_column(column.replace("_", " "), justify="right")
+    for row in made:
+        table.add_row(*(f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values()))
+    Console(highlight=False).print(table)
