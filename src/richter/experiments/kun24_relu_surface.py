@@ -129,7 +129,7 @@ class ReluSurface(AbstractExperiment):
             tuple(panels),
             "The surface of a ReLU network",
             f"Output over the plane of a random network with two hidden layers of {self.neurons} neurons: exact "
-            "activation regions, flat on each, coloured by the parity of active neurons (one colour each for even and odd). "
+            "activation regions, flat on each, coloured by the parity of active neurons. "
             f"{view.words} After KUN24 Fig. 9.",
         )
 
