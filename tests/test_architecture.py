@@ -11,16 +11,18 @@ SRC = Path(__file__).parents[1] / "src" / "richter"
 # Left to right: a room may import itself and what stands to its left.
 ARROW = [
     {"errors", "refs"}, {"params", "schema", "regime"}, {"maths"}, {"theory", "probes"}, {"tasks"}, {"training"},
-    {"figure"}, {"experiments"}, {"draw"}, {"catalog", "doctor"}, {"report"}, {"testing"}, {"cli"}, {"__main__"},
+    {"moves"}, {"advice"}, {"figure"}, {"sweep"}, {"experiments"}, {"draw"}, {"catalog", "doctor"}, {"report"}, {"testing"}, {"cli"}, {"__main__"},
 ]  # fmt: skip
 # Optional libraries and the only rooms that may name them.
 OPTIONAL = {
-    "matplotlib": {"draw"}, "plotly": {"draw"}, "torch": {"probes", "tasks", "training"}, "safetensors": {"training"},
-    "jax": set[str](), "typer": {"cli"}, "pooch": {"tasks"},
+    "matplotlib": {"draw"}, "plotly": {"draw"}, "torch": {"probes", "tasks", "training", "moves", "advice"},
+    "safetensors": {"training"}, "jax": {"training"}, "typer": {"cli"}, "pooch": {"tasks"},
+    "dask": {"sweep"}, "distributed": {"sweep"}, "lightning": {"probes"}, "transformers": {"probes"},
 }  # fmt: skip
-TORCH_ROOMS = {"training"}  # rooms that are about torch, which they may import at once
+TORCH_ROOMS = {"training", "moves"}  # rooms that are about torch, which they may import at once
 HEAVY = {  # load on use
-    "xarray", "scipy", "matplotlib", "plotly", "torch", "jax", "h5netcdf", "rich", "pooch", "safetensors",
+    "xarray", "scipy", "matplotlib", "plotly", "torch", "jax", "h5netcdf", "rich", "pooch", "safetensors", "dask",
+    "distributed", "lightning", "transformers",
 }  # fmt: skip
 
 
