@@ -10,13 +10,7 @@ from torch.nn import functional
 
 from richter.errors import ParameterError, UnknownNameError, message, nearest
 from richter.tasks.task import Task, Tensors
-
-LOSSES = {
-    "mse": "½ · mean over the examples of ‖f − y‖², as NAM24",
-    "half-sum": "½ · sum over the examples of ‖f − y‖², as KUN24; a batch of b stands for all n: its sum times n/b",
-    "square": "mean over the examples of ‖f − y‖², without ½, as XU24",
-    "cross-entropy": "mean over the examples of −log softmax(f) at the class",
-}
+from richter.training.conventions import LOSSES as LOSSES
 
 
 def check_loss(name: str) -> None:
