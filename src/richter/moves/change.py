@@ -7,11 +7,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from richter.errors import ParameterError, message
 from richter.probes.observe import first_tensor, inputs, undisturbed
+from richter.probes.trace import leaves
 
 EXAMPLES = 16
+CANCELLED = 1e-6  # an output this much smaller than the values on its way is 0 by cancellation
 SIDES = (32, 28, 8, 16, 64, 224)  # of images, tried in this order
 
 
@@ -49,21 +52,42 @@ def output(model: nn.Module, x: Tensor) -> Tensor:
 
 
 def relative_change(model: nn.Module, x: Tensor, change: Callable[[], None]) -> float:
-    """max |f' − f| / max |f| over the inputs, before and after `change()`; absolute where f = 0."""
-    before = output(model, x)
+    """max |f' − f| / max |f| over the inputs, before and after `change()`.
+
+    Where the output is 0 by cancellation, as in a symmetrised start, the largest value on the way to it takes the
+    place of max |f|.
+    """
+    with _Largest() as seen:
+        before = output(model, x)
     change()
-    return largest_change(before, output(model, x))
+    return largest_change(before, output(model, x), seen.value)
 
 
-def largest_change(before: Tensor, after: Tensor) -> float:
-    """max |f' − f| / max |f|; absolute where f = 0.
+def largest_change(before: Tensor, after: Tensor, reach: float = 0.0) -> float:
+    """max |f' − f| / max |f|; where f is 0, up to rounding of values of size `reach`, over that, or absolute.
 
     >>> largest_change(torch.tensor([1.0, -2.0]), torch.tensor([1.0, -1.0]))
     0.5
     """
     size = float(before.abs().max())
     moved = float((after - before).abs().max())
+    size = reach if size <= CANCELLED * reach else size
     return moved / size if size > 0 else moved
+
+
+class _Largest(TorchFunctionMode):
+    """The largest number that a pass makes on its way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.value = 0.0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for t in leaves(out):
+            if isinstance(t, Tensor) and t.is_floating_point() and t.numel():
+                self.value = max(self.value, float(t.detach().abs().nan_to_num(posinf=0.0).max()))
+        return out
 
 
 _FIRST = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Embedding)

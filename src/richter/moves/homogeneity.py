@@ -31,7 +31,8 @@ KEEPING = HOMOGENEOUS | LINEAR | MOVED | PARTS | {
 }  # fmt: skip
 PRODUCTS = frozenset("mul multiply rmul matmul mm bmm mv dot rmatmul einsum outer inner baddbmm tensordot".split())
 QUOTIENTS = frozenset("div true_divide divide".split())
-SUMS = ADDED | frozenset("cat concat concatenate stack maximum minimum hstack vstack where".split())
+LEVELS = ADDED | frozenset("maximum minimum where setitem".split())  # sums in which a number is a value
+SUMS = LEVELS | frozenset("cat concat concatenate stack hstack vstack".split())
 POWERS = {"square": 2.0, "sqrt": 0.5, "rsqrt": -0.5, "reciprocal": -1.0, "var": 2.0}
 FORGETTING = frozenset("layer_norm group_norm instance_norm rms_norm normalize".split())
 ORDERS = frozenset("gt lt ge le eq ne sign argmax argmin heaviside isnan isfinite".split())
@@ -63,6 +64,7 @@ def flow(model: nn.Module, exponents: Mapping[str, float], batch: Any, follow: b
         follow: whether vectors that are added behind a layer (biases) may be scaled along.
 
     >>> net = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
+    >>> import torch
     >>> made = flow(net, {"0.weight": 1.0, "2.weight": 1.0}, torch.ones(1, 2))
     >>> made.output, made.followers
     (2.0, {'0.bias': 1.0, '2.bias': 2.0})
@@ -132,8 +134,9 @@ class _Watcher(TorchFunctionMode):
             return self._norm(name, given, kwargs)
         if name == "scaled_dot_product_attention":
             return s[2] if _equal(s[0] + s[1], 0.0) else self._conflict(name, "is not homogeneous in query and key")
-        if name in SUMS or name == "setitem":
-            return self._sum(name, [a for a in leaves((args, kwargs.get("tensors"))) if _number(a)])
+        if name in SUMS:
+            items = leaves((args, kwargs.get("tensors")))
+            return self._sum(name, [a for a in items if _value(a) and (name in LEVELS or isinstance(a, Tensor))])
         if name in KEEPING and all(_equal(x, 0.0) for x in s[1:]):
             return s[0]
         if name in PRODUCTS:
@@ -221,12 +224,11 @@ def _equal(a: float, b: float) -> bool:
     return abs(a - b) <= EQUAL
 
 
-def _number(a: Any) -> bool:
-    return isinstance(a, (Tensor, float, int)) and not isinstance(a, bool) and not _whole(a)
-
-
-def _whole(a: Any) -> bool:
-    return isinstance(a, Tensor) and not (a.is_floating_point() or a.is_complex())
+def _value(a: Any) -> bool:
+    """Whether an argument is a number or a tensor of numbers, not a mask, an index or a word."""
+    if isinstance(a, Tensor):
+        return a.is_floating_point() or a.is_complex()
+    return isinstance(a, (float, int)) and not isinstance(a, bool)
 
 
 def _against_zero(args: Any, s: list[float]) -> bool:

@@ -65,7 +65,8 @@ class ScaleLayers(AbstractMove):
         if problem and not self.approximate and self.function != "change":
             do = 'Use approximate=True to apply it all the same, or function="change" if that is what you want.'
             raise OutsideTheoryError(f"{self.name} would change the function: {problem}. {do}")
-        followers = {name: math.exp(s) for name, s in found.followers.items() if s != 0} if not problem else {}
+        followers = {name: math.exp(s) for name, s in found.followers.items() if s != 0}
+        followers = {} if found.conflicts else followers
         factors: dict[str, Factor] = {**wanted, **followers}
         change, undo = partial(multiply, model, factors), partial(multiply, model, reciprocal(factors))
         exact = self.function == "keep" and not problem and not found.nearly
@@ -139,7 +140,10 @@ class Upstream(AbstractMove):
 
 @dataclass(frozen=True, kw_only=True)
 class OverallScale(AbstractMove):
-    r"""All weights × τ: small is rich, large is lazy. A homogeneous net of L layers gives $\tau^Lf$; δ becomes $\tau^2\delta$."""
+    r"""All weights × τ: small is rich, large is lazy.
+
+    A homogeneous network of L layers then gives $\tau^Lf$, and every δ is multiplied by τ².
+    """
 
     tau: float
     biases: Literal["follow", "stay"] = "follow"

@@ -2,6 +2,7 @@ r"""References for the lazy end: the linearised network, and learning in the las
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -30,6 +31,7 @@ class LinearisedNetwork(nn.Module):
         self.names = tuple(learned)
         self.offset = nn.ParameterList([nn.Parameter(torch.zeros_like(p)) for p in learned.values()])
         self.inner = inner.requires_grad_(False).eval()
+        _load_forward_mode()
 
     def train(self, mode: bool = True) -> LinearisedNetwork:
         """The network inside stays in evaluation mode."""
@@ -46,7 +48,7 @@ class LinearisedNetwork(nn.Module):
             made: Tensor = functional_call(self.inner, {**held, **theta}, (x,))
             return made
 
-        value, tangent = jvp(run, (base,), (dict(zip(self.names, self.offset, strict=True)),))
+        value, tangent, *_ = jvp(run, (base,), (dict(zip(self.names, self.offset, strict=True)),))
         return value + tangent
 
     @torch.no_grad()
@@ -127,6 +129,13 @@ class Learning(AbstractMove):
         for name, p in model.named_parameters():
             p.requires_grad_(self.flags.get(name, before[name]))
         return Record(self, model, self.keeps, True, 0.0, back=Learning(flags=before))
+
+
+def _load_forward_mode() -> None:
+    """What torch loads at the first forward derivative warns of its own old parts."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        jvp(torch.sin, (torch.zeros(()),), (torch.zeros(()),))
 
 
 def linearised(model: nn.Module, batch: Any = None) -> nn.Module:
