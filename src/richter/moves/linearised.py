@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, jvp
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from richter.errors import ParameterError, message
 from richter.moves.around import Unwrap, change_between
@@ -48,7 +49,9 @@ class LinearisedNetwork(nn.Module):
             made: Tensor = functional_call(self.inner, {**held, **theta}, (x,))
             return made
 
-        value, tangent, *_ = jvp(run, (base,), (dict(zip(self.names, self.offset, strict=True)),))
+        direction = dict(zip(self.names, self.offset, strict=True))
+        with sdpa_kernel(SDPBackend.MATH):  # the only attention with forward derivatives
+            value, tangent, *_ = jvp(run, (base,), (direction,))
         return value + tangent
 
     @torch.no_grad()
