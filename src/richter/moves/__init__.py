@@ -38,6 +38,8 @@ from richter.moves.linearised import LastLayerOnly as LastLayerOnly  # noqa: E40
 from richter.moves.linearised import Linearise as Linearise  # noqa: E402
 from richter.moves.linearised import last_layer_only as last_layer_only  # noqa: E402
 from richter.moves.linearised import linearised as linearised  # noqa: E402
+from richter.moves.parametrise import Parametrise as Parametrise  # noqa: E402
+from richter.moves.parametrise import parametrise as parametrise  # noqa: E402
 from richter.moves.rates import LayerRates as LayerRates  # noqa: E402
 from richter.moves.rates import groups as groups  # noqa: E402
 from richter.moves.rates import layer_rates as layer_rates  # noqa: E402
