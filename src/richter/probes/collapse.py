@@ -112,14 +112,16 @@ class Collapse(AbstractProbe):
         """NC1 to NC4 now."""
         labels = batch[1].cpu().numpy()
         passed = one_pass(model, batch, self.layer)
-        weight, bias = (None, None) if self.layer else self._last(model, batch, np.unique(labels).size)
-        made = neural_collapse(passed.features, labels, weight, bias)
+        phi = passed.features
+        shape = np.unique(labels).size, phi.shape[1]
+        weight, bias = (None, None) if self.layer else self._last(model, batch, shape)
+        made = neural_collapse(phi, labels, weight, bias)
         return {v.name: float(made.get(v.name, np.nan)) for v in self.variables}
 
-    def _last(self, model: nn.Module, batch: Any, classes: int) -> tuple[Any, Any]:
-        """The last layer's weight and bias, if there is a row per class."""
+    def _last(self, model: nn.Module, batch: Any, shape: tuple[int, int]) -> tuple[Any, Any]:
+        """The last layer's weight and bias, if there is a row per class and a column per feature."""
         last = model.get_submodule(last_layer(model, batch[0]))
         weight, bias = getattr(last, "weight", None), getattr(last, "bias", None)
-        if weight is None or weight.ndim != 2 or weight.shape[0] != classes:
+        if weight is None or tuple(weight.shape) != shape:
             return None, None
         return numbers(weight, "the last layer's weight"), None if bias is None else numbers(bias, "its bias")

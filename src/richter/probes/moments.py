@@ -125,7 +125,7 @@ def rule(moments: AbstractMoments | Iterable[int] | int | None, steps: int | Non
     if moments is None:
         spread = LogSpaced() if steps is None else GivenSteps(log_moments(steps))
         return AnyOf((spread, LossLevels()))
-    return GivenSteps(chosen(moments, steps))
+    return GivenSteps(chosen(moments, steps if isinstance(moments, int) else None))
 
 
 def log_moments(steps: int, number: int = 30) -> tuple[int, ...]:

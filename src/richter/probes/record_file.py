@@ -131,7 +131,7 @@ def read_origin(path: Path, crc: int) -> tuple[dict[str, Any], dict[str, Snapsho
     place = origin_path(path)
     found = 0
     try:
-        with np.load(place, allow_pickle=False) as file:
+        with open(place, "rb") as handle, np.load(handle, allow_pickle=False) as file:
             text = str(file["index"])
             index, origin = json.loads(text), {}
             for name, entry in index["probes"].items():

@@ -193,6 +193,7 @@ class Recorder:
         return stack
 
     def _begin(self, model: nn.Module, facts: dict[str, Any], step: int) -> None:
+        origin = {}
         for probe in list(self.probes):
             why = probe.lacks(model, self.batch)
             if why and not self.optional:
@@ -200,9 +201,11 @@ class Recorder:
             if why:
                 self.record.left_out[probe.name] = f"needs {why}"
                 self.probes.remove(probe)
+            else:
+                origin[probe.name] = probe.start(model, self.batch)
         if not self.probes:
             raise ParameterError(message("the probes", "measure something", "none that this model allows"))
-        self.record.begin(facts, {probe.name: probe.start(model, self.batch) for probe in self.probes})
+        self.record.begin(facts, origin)
         self.now = step
         self._advance(step)
         self._look(model, last=True)
