@@ -2,6 +2,8 @@
 
 from richter.maths.projections import minimum_projection_distance as minimum_projection_distance
 from richter.probes.alignment import layer_alignment as layer_alignment
+from richter.probes.callback_lightning import lightning_callback as lightning_callback
+from richter.probes.callback_transformers import trainer_callback as trainer_callback
 from richter.probes.collapse import neural_collapse as neural_collapse
 from richter.probes.conserved import conserved as conserved
 from richter.probes.conserved import conserved_drift as conserved_drift

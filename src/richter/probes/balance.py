@@ -124,7 +124,7 @@ class Ledger:
         self.step, self.seen = step, self.seen + 1
         return True
 
-    def readings(self, delta: Floats | None, now: int | None = None) -> dict[str, Reading]:
+    def readings(self, delta: Any, now: int | None = None) -> dict[str, Reading]:
         """The three variables of `PREDICTED`, `delta` being δ now; nothing if the sum does not go up to `now`."""
         if now is not None and self.step != now:
             return {}
@@ -134,7 +134,7 @@ class Ledger:
             made["unexplained_drift"] = self._largest(delta - start - total)
         return made
 
-    def restore(self, step: int, predicted: Floats) -> None:
+    def restore(self, step: int, predicted: Any) -> None:
         """Take up the sum where a record left it."""
         self.total = dict(zip(self.total, self._split(predicted - self._start), strict=True))
         self.step, self.last = step, {}

@@ -158,6 +158,8 @@ class FeatureSpectrum(AbstractProbe):
 
     def start(self, model: nn.Module, batch: Any) -> Snapshot:
         """Only which layer it is."""
+        import scipy.linalg  # noqa: F401  loaded here, so that the first look tells what a look costs
+
         return Snapshot(notes={"layer": self.layer or "last", "inner_products": "train"})
 
     def measure(self, model: nn.Module, batch: Any, origin: Snapshot) -> Mapping[str, Reading]:

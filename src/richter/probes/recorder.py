@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from richter.errors import ParameterError, RichterError, message
 from richter.params import count
-from richter.probes import record_file
 from richter.probes.activations import passes_shared
 from richter.probes.balance import PREDICTED, Balance, Ledger
 from richter.probes.budget import SAVING, Budget
 from richter.probes.conserved import conserved
 from richter.probes.moments import AbstractMoments, Past, rule
-from richter.probes.observe import evaluated, fingerprint, torch_library, unwrapped
-from richter.probes.probe import AbstractProbe, Reading, Snapshot
-from richter.probes.rows import Row, Table, scalars, tabulate
-from richter.schema import SCHEMA, Variable
+from richter.probes.observe import evaluated, torch_library, unwrapped
+from richter.probes.probe import AbstractProbe, Reading
+from richter.probes.record import LONGEST, Record, facts_of
+from richter.probes.record_file import check_place, write_table
+from richter.probes.rows import Row, Table, scalars
+from richter.schema import Variable
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -31,7 +32,6 @@ Logger: TypeAlias = Callable[[int, Mapping[str, float]], object]
 Rate: TypeAlias = float | Callable[[int], float] | None
 BATCH_LOSS = Variable("batch_loss", (), "loss that the training loop reported at this step", "loss")
 LOOK = 50  # steps between two readings of a loss that is on another device, which would wait for it
-LONGEST = 20_000  # characters of a note; a file's header has no room for more
 
 
 class Recorder:
@@ -83,36 +83,27 @@ class Recorder:
             raise ParameterError(message("`rate`", "be finite and > 0, a function of the step, or None", rate))
         self.batch, self.explain = batch, explain
         self.rate = float(rate) if isinstance(rate, int) else rate
-        self.moments, self.budget, self.path = (
-            rule(moments, steps),
-            Budget(budget),
-            None if file is None else Path(file),
-        )
+        self.moments, self.budget = rule(moments, steps), Budget(budget)
         self.resume, self.loggers, self.optional, self.strict = resume, list(loggers), optional, strict
-        if self.path is not None:
-            record_file.check_place(self.path)
-        self.origin: dict[str, Snapshot] = {}
-        self.rows: list[Row] = []
-        self.left_out: dict[str, str] = {}
+        self.record = Record(None if file is None else Path(file))
+        if self.record.path is not None:
+            check_place(self.record.path)
         self.problems: dict[str, str] = {}
-        self.past, self.now, self.t = Past(), 0, 0.0
+        self.past, self.now, self.t, self.begun_at = Past(), 0, 0.0, 0
         self.loss: float | None = None  # of the step that led to `now`, if it is known
         self.ledger: Ledger | None = None
-        self.stride = 1
-        self.attrs: dict[str, Any] = {"ended": "not yet"}
-        self.earlier = (0.0, 0.0)  # seconds of watching and of training before an interruption
-        self.begun_at = 0
-        self.untrimmed = False
-        self.unsaved, self.again_at = False, 0
+        self.stride = 1  # steps between two entries of the ledger
+        self.unsaved, self.look_at, self.save_at = False, 0, 0  # the steps before which not to try again
 
     def start(self, model: nn.Module, step: int = 0) -> None:
         """Take the origin and look for the first time, or take up the record in the file."""
         model = unwrapped(model)
         self.budget.begin()
         with self._looking(model):
-            facts = self._facts(model)
-            if self.path is not None and self.resume and self.path.exists():
-                self._take_up(model, facts, step)
+            facts = facts_of(model, self.batch, self.probes)
+            path = self.record.path
+            if path is not None and self.resume and path.exists():
+                self._take_up(facts, step)
             else:
                 self._begin(model, facts, step)
             self._open_ledger(model)
@@ -125,11 +116,11 @@ class Recorder:
         Call it after the step and before the gradients are cleared. `loss` is that of the step's batch.
         """
         step = step if type(step) is int else count("`step`", step, 0)
-        if not self.origin:
+        if not self.record.origin:
             self.start(model, step)
             return True
-        if self.untrimmed:
-            self._trim(step)
+        if self.record.open_end:
+            self._go_on(step)
         if step <= self.now:
             if step < self.now:
                 raise ParameterError(message("`step`", f"not go back; it was {self.now}", step))
@@ -141,32 +132,34 @@ class Recorder:
                 self.ledger.add(step, unwrapped(model), h)
             self.stride = self.budget.stride(step - self.begun_at, "gradients")
         due = self.moments.due(step, math.nan if self.loss is None else self.loss, self.past)
-        if self.loss is not None and not math.isfinite(self.loss) and "diverged_at" not in self.attrs:
-            self.attrs["diverged_at"], due = step, True
-        if self.loss is not None and math.isnan(self.past.first_loss):
-            self.past = Past(self.past.step, self.loss, self.past.lowest_loss)
-        if not (due or self.unsaved) or step < self.again_at:
-            return False
-        looked = due and self._look(unwrapped(model))
-        if self.unsaved and self.budget.affords("save", self._held_back(), SAVING):
-            self.save()
-        if not looked:  # made up for as soon as there is time, without asking at every step
-            self.again_at = step + max(1, (step - self.begun_at) // 50)
+        if self.loss is not None:
+            if not math.isfinite(self.loss) and "diverged_at" not in self.record.attrs:
+                self.record.attrs["diverged_at"], due = step, True
+            elif math.isnan(self.past.first_loss):
+                self.past = Past(self.past.step, self.loss, self.past.lowest_loss)
+        looked = due and step >= self.look_at and self._look(unwrapped(model))
+        if due and not looked:  # made up for as soon as there is time, without asking at every step
+            self.look_at = max(self.look_at, step + 1 + (step - self.begun_at) // 50)
+        if self.unsaved and step >= self.save_at:
+            self.save_at = step + 1 + (step - self.begun_at) // 50
+            if self.budget.affords("save", self._held_back(), SAVING):
+                self.save()
         return looked
 
     def close(self, model: nn.Module | None = None, problem: BaseException | None = None) -> None:
         """Look for the last time, unless something went wrong, and write the file."""
-        self.attrs["ended"] = "done" if problem is None else f"{type(problem).__name__}: {problem}".split("\n")[0][:200]
-        if problem is None and model is not None and self.now >= 0 and not self.untrimmed:
+        text = "done" if problem is None else f"{type(problem).__name__}: {problem}".splitlines()[0][:200]
+        self.record.attrs["ended"] = text
+        if problem is None and model is not None and self.record.rows and not self.record.open_end:
             self._look(unwrapped(model), last=True)
         self.save()
 
     def save(self) -> None:
         """Write the record."""
-        if self.path is None or not self.rows:
+        if self.record.path is None or not self.record.rows:
             return
         with self.budget.spending(), self.budget.cost_of("save"):
-            record_file.write_table(self.table(), self.path)
+            write_table(self.table(), self.record.path)
         self.unsaved = False
 
     def dataset(self) -> xr.Dataset:
@@ -175,31 +168,22 @@ class Recorder:
 
     def table(self) -> Table:
         """The same in plain arrays."""
-        variables = [BATCH_LOSS, *(v for probe in self.probes for v in probe.variables), *PREDICTED]
-        notes = {
-            v.name: {key: text[:LONGEST] for key, text in self.origin[probe.name].notes.items()}
-            for probe in self.probes
-            for v in probe.variables
-            if probe.name in self.origin
-        }
-        coords = {key: value for snapshot in self.origin.values() for key, value in snapshot.coords.items()}
-        spent, trained = self.earlier[0] + self.budget.spent, self.earlier[1] + self.budget.trained
+        spent, trained = self.record.earlier
+        spent, trained = spent + self.budget.spent, trained + self.budget.trained
         attrs: dict[str, Any] = {
-            "schema": SCHEMA, "source": "recorder", "rate": self._rate_says(),
-            "budget": math.inf if self.budget.share is None else self.budget.share,
+            "rate": self._rate_says(), "budget": math.inf if self.budget.share is None else self.budget.share,
             "overhead": spent / trained if trained > 0 else math.nan, "seconds_watching": spent,
-            "seconds_training": trained, "seen_up_to": self.now, **self.attrs,
-            "left_out": "; ".join(f"{name}: {why}" for name, why in self.left_out.items())[:LONGEST],
+            "seconds_training": trained, "seen_up_to": self.now,
             "problems": "; ".join(self.problems.values())[:LONGEST],
         }  # fmt: skip
         if self.ledger is not None:
             attrs["gradients_seen"] = self.ledger.seen
-        return tabulate(self.rows, variables, notes, coords, attrs)
+        return self.record.table(self.probes, [BATCH_LOSS, *PREDICTED], attrs)
 
     # What happens inside.
 
     def _looking(self, model: nn.Module) -> ExitStack:
-        """Evaluation mode, one forward pass for all probes, the clock running, once a GPU is done."""
+        """Evaluation mode, one pass for all probes, the clock running, once a GPU has done what it was asked."""
         device = next((p.device for p in model.parameters()), None)
         if device is not None and device.type == "cuda":
             torch_library("A probe").cuda.synchronize(device)
@@ -208,89 +192,58 @@ class Recorder:
             stack.enter_context(context)
         return stack
 
-    def _facts(self, model: nn.Module) -> dict[str, Any]:
-        """What makes a run the same one."""
-        x, y = self.batch
-        return {
-            "model": type(model).__name__,
-            "parameters": {name: list(p.shape) for name, p in model.named_parameters()},
-            "probe": fingerprint([x] if y is None else [x, y]),
-            "probes": [probe.name for probe in self.probes],
-            "start": fingerprint(model.parameters()),
-        }
-
     def _begin(self, model: nn.Module, facts: dict[str, Any], step: int) -> None:
         for probe in list(self.probes):
             why = probe.lacks(model, self.batch)
             if why and not self.optional:
                 raise ParameterError(message(f"the model or the batch of the probe {probe.name}", f"have {why}"))
             if why:
-                self.left_out[probe.name] = f"needs {why}"
+                self.record.left_out[probe.name] = f"needs {why}"
                 self.probes.remove(probe)
-        self.origin = {probe.name: probe.start(model, self.batch) for probe in self.probes}
-        self.attrs["model"] = facts["model"]
-        if self.path is not None:
-            self.path.unlink(missing_ok=True)
-            self.attrs["origin"] = record_file.write_origin(
-                {**facts, "left_out": self.left_out}, self.origin, self.path
-            )
+        if not self.probes:
+            raise ParameterError(message("the probes", "measure something", "none that this model allows"))
+        self.record.begin(facts, {probe.name: probe.start(model, self.batch) for probe in self.probes})
         self.now = step
         self._advance(step)
         self._look(model, last=True)
 
-    def _take_up(self, model: nn.Module, facts: dict[str, Any], step: int) -> None:
-        assert self.path is not None
-        kept = record_file.read_table(self.path)
-        before, self.origin = record_file.read_origin(self.path, int(kept.attrs["origin"]))
-        odd = [key for key in facts if key != "start" and facts[key] != before.get(key)]
-        if odd:
-            do = record_file.START_OVER
-            raise ParameterError(message(f"the record {self.path}", "be of the same run", f"another {odd[0]}", do))
-        self.left_out = before["left_out"]
-        self.probes = [probe for probe in self.probes if probe.name in self.origin]
-        self.rows, self.fresh = kept.rows(), facts["start"] == before["start"]
-        self.earlier = float(kept.attrs["seconds_watching"]), float(kept.attrs["seconds_training"])
-        self.attrs |= {"model": facts["model"], "origin": kept.attrs["origin"], "resumed": 1}
-        self.untrimmed = True
-        if step or self.fresh:
-            self._trim(step + 1)
+    def _take_up(self, facts: dict[str, Any], step: int) -> None:
+        self.record.take_up(facts)
+        self.probes = [probe for probe in self.probes if probe.name in self.record.origin]
+        if step or self.record.fresh:
+            self._go_on(step + 1)
         # Else the first step that is seen will tell where the loop goes on.
 
-    def _trim(self, step: int) -> None:
-        """Forget what the record says from `step` on, the first step that is taken again."""
-        self.untrimmed = False
-        first = self.rows[0].step
-        if step <= first or (step == first + 1 and not self.fresh):
-            do = f"Load the checkpoint before watching, or pass resume=False to start {self.path} over."
-            got = f"step {step} of a model that is not the one it began with"
-            raise ParameterError(message("the run", f"go on behind step {first}, where its record begins", got, do))
-        self.rows = [row for row in self.rows if row.step < step]
-        last = self.rows[-1]
-        losses = [float(x) for row in self.rows if isinstance(x := row.readings.get("batch_loss"), float)]
-        self.now, self.t = last.step, last.t
-        self.past = Past(last.step, losses[0] if losses else math.nan, min(losses, default=math.inf))
+    def _go_on(self, step: int) -> None:
+        """Continue the record at `step`, the first one that is taken again."""
+        self.record.trim(step)
+        rows = self.record.rows
+        losses = [x for row in rows if isinstance(x := row.readings.get("batch_loss"), float) and math.isfinite(x)]
+        self.now = self.begun_at = rows[-1].step
+        self.t = rows[-1].t
+        self.past = Past(self.now, losses[0] if losses else math.nan, min(losses, default=math.inf))
         self._restore_ledger()
 
     def _open_ledger(self, model: nn.Module) -> None:
         balance = next((probe for probe in self.probes if isinstance(probe, Balance)), None)
         if balance is None or self.rate is None or self.explain:
             why = self.explain or ("no rate was given" if self.rate is None else "nothing is conserved")
-            self.left_out["predicted_drift"] = why
+            self.record.left_out["predicted_drift"] = why
             return
-        self.ledger = Ledger(conserved(model, balance.rates, self.batch), self.origin[balance.name], self.now)
-        if not self.untrimmed:
+        self.ledger = Ledger(conserved(model, balance.rates, self.batch), self.record.origin[balance.name], self.now)
+        if not self.record.open_end:
             self._restore_ledger()
 
     def _restore_ledger(self) -> None:
         """Take up the sum at the last row that has it; at the very first row it is 0."""
         if self.ledger is None:
             return
-        for row in reversed(self.rows):
-            total = row.readings.get("delta_predicted")
-            if total is not None:
-                self.ledger.restore(row.step, total)  # type: ignore[arg-type]
-                return
-        self.rows[0].readings |= self.ledger.readings(self.rows[0].readings.get("delta"))  # type: ignore[arg-type]
+        last = self.record.last("delta_predicted")
+        if last is not None:
+            self.ledger.restore(last.step, last.readings["delta_predicted"])
+        else:
+            first = self.record.rows[0]
+            first.readings |= self.ledger.readings(first.readings.get("delta"))
 
     def _rate_says(self) -> float | str:
         if isinstance(self.rate, float):
@@ -322,50 +275,46 @@ class Recorder:
 
     def _look(self, model: nn.Module, last: bool = False) -> bool:
         """Measure what the budget allows, or at the first and the last moment everything that is not there yet."""
-        again = bool(self.rows) and self.rows[-1].step == self.now
-        row = self.rows[-1] if again else Row(self.now, self.t)
+        rows = self.record.rows
+        again = bool(rows) and rows[-1].step == self.now
+        row = rows[-1] if again else Row(self.now, self.t)
         held_back = self._held_back()
         wanted = [p for p in self.probes if not any(v.name in row.readings for v in p.variables)]
         wanted = sorted((p for p in wanted if last or self.budget.affords(p.name, held_back)), key=self._urgency)
         if not wanted:
             return False
         with self._looking(model):
-            read: dict[str, Reading] = {}
             for probe in wanted:
-                if last or self.budget.affords(probe.name, held_back):
-                    read |= self._measure(probe, model)
-            if not read:
-                return False
-            row.readings |= read
+                if last or probe is wanted[0] or self.budget.affords(probe.name, held_back):
+                    row.readings |= self._measure(probe, model)
             if self.loss is not None:
                 row.readings["batch_loss"] = self.loss
             if self.ledger is not None:
                 self.ledger.add(self.now, model, self._rate(max(self.now - 1, 0)) or 0.0)
-                row.readings |= self.ledger.readings(row.readings.get("delta"), self.now)  # type: ignore[arg-type]
+                row.readings |= self.ledger.readings(row.readings.get("delta"), self.now)
             if not again:
-                self.rows.append(row)
+                rows.append(row)
             lowest = self.loss if self.loss is not None and self.loss < self.past.lowest_loss else self.past.lowest_loss
             self.past = Past(self.now, self.past.first_loss, lowest)
             self._tell(row)
-            self.unsaved = self.path is not None
+            self.unsaved = self.record.path is not None
         return True
 
     def _held_back(self) -> float:
         """Seconds that the end will take."""
-        return sum(self.budget.costs.get(name, 0.0) for name in [*self.origin, "save"])
+        return sum(self.budget.costs.get(name, 0.0) for name in [*self.record.origin, "save"])
 
     def _urgency(self, probe: AbstractProbe) -> tuple[int, float]:
         """First what has not been read for longest, then what is cheapest."""
-        names = [v.name for v in probe.variables]
-        seen = next((row.step for row in reversed(self.rows) if any(n in row.readings for n in names)), -1)
-        return seen, self.budget.costs.get(probe.name, 0.0)
+        seen = [row.step for v in probe.variables if (row := self.record.last(v.name)) is not None]
+        return max(seen, default=-1), self.budget.costs.get(probe.name, 0.0)
 
     def _measure(self, probe: AbstractProbe, model: nn.Module) -> Mapping[str, Reading]:
         try:
             with self.budget.cost_of(probe.name):
-                return probe.measure(model, self.batch, self.origin[probe.name])
+                return probe.measure(model, self.batch, self.record.origin[probe.name])
         except Exception as problem:
-            if self.strict or not self.rows:
+            if self.strict or not self.record.rows:
                 raise
             self._note(probe.name, problem)
             return {}

@@ -34,7 +34,7 @@ class Watch:
     def __call__(self, step: int | None = None, loss: Any = None) -> bool:
         """Tell that so many steps have been taken in all; without a number, one more. Whether it was looked at."""
         if step is None:
-            if self.recorder.untrimmed:
+            if self.recorder.record.open_end:
                 raise ParameterError(message("`step`", "be given when a record is taken up", "None", "Use see(step)."))
             step = self.recorder.now + 1
         return self.recorder.see(step, self.model, loss)
@@ -70,6 +70,7 @@ def watch(
     loss: str | Callable[[Any, Any], Any] | None = None,
     measure: Iterable[str | AbstractProbe] | None = None,
     moments: AbstractMoments | Iterable[int] | int | None = None,
+    step: int = 0,
     steps: int | None = None,
     budget: float | None = 0.05,
     file: str | os.PathLike[str] | None = None,
@@ -95,7 +96,8 @@ def watch(
             cross-entropy for whole numbers as targets, else mse.
         measure: names of probes, or probes of your own; by default all that the model and the targets allow.
         moments: steps, how many of `steps`, or a rule of `richter.probes.moments`.
-        steps: how many steps there will be, if you know.
+        step: how many steps have been taken already.
+        steps: how many steps there will be in all, if you know.
         budget: largest share of training time for watching, from 30 s on; None is no limit.
         file: where the record goes, for instance "run.nc"; the start is kept beside it to resume from.
         resume: take up a record that is there; False starts over.
@@ -134,7 +136,7 @@ def watch(
         chosen_probes(measure, known), batch, rate=rate, explain=explain, moments=moments, steps=steps, budget=budget,
         file=file, resume=resume, loggers=loggers, optional=measure is None, strict=strict,
     )  # fmt: skip
-    recorder.start(model)
+    recorder.start(model, step)
     return Watch(model, recorder)
 
 
@@ -176,3 +178,17 @@ def _of_optimiser(model: nn.Module, optimiser: Optimizer) -> tuple[Rate, Mapping
         return optimiser_rate, rates, f"{type(optimiser).__name__} is not plain gradient descent"
     extra = [key for key in ("momentum", "weight_decay") if any(g.get(key) for g in groups)]
     return optimiser_rate, rates, f"the optimiser has {' and '.join(extra)}" if extra else ""
+
+
+def on_device(probe: Any, device: Any) -> Any:
+    """The tensors of a probe where the model is."""
+    if isinstance(probe, (tuple, list)):
+        return tuple(on_device(item, device) for item in probe)
+    return probe.to(device) if hasattr(probe, "to") else probe
+
+
+def recorded(seen: Watch | None) -> xr.Dataset:
+    """The Dataset of a watch that has begun."""
+    if seen is None:
+        raise ParameterError(message("the training", "have begun in this process", "nothing seen"))
+    return seen.dataset()
