@@ -260,7 +260,7 @@ def test_exponents_are_those_of_the_function(forward: Any, exponent: float) -> N
         def forward(self, x: Any) -> Any:
             return forward(self.layer(x))
 
-    net, x = Net().double(), rows(3)
+    net, x = Net().double(), 5 * rows(3)
     found = flow(net, {"layer.weight": math.log(2.0)}, x)
     before = output(net, x)
     Multiply(factors={"layer.weight": 2.0}).apply(net)
