@@ -118,7 +118,7 @@ def test_one_step_moves_hidden_values_by_the_powers_of_the_phases(name: str, slo
             record = parametrise(mlp(5, [width], 1, bias=False, rng=draw).double(), name)
             hidden = record.model.get_submodule("inner.layer1")
             start, y = output(hidden, x), output(record.model, x) + 1.0
-            optimiser = torch.optim.SGD(groups(record.model, "sgd", 0.05, record.rates), lr=0.05)
+            optimiser = torch.optim.SGD(groups(record.model, "sgd", 0.01, record.rates), lr=0.01)
             for _ in range(60):
                 optimiser.zero_grad()
                 (0.5 * (record.model(x) - y).square().mean()).backward()
