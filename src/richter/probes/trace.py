@@ -98,6 +98,7 @@ def watch(model: nn.Module, batch: Any, patterns: bool = False) -> Record:
 @contextmanager
 def named_places(model: nn.Module, stack: list[str]) -> Iterator[None]:
     """While inside, the name of the module that runs is on top of the stack."""
+
     def leave(*_: Any) -> None:
         stack.pop()
 
