@@ -32,7 +32,7 @@ def test_the_verdict_is_the_phase_and_the_powers_are_theirs(
     name: str, label: str, hidden: float | None, out: float | None, batch: Any
 ) -> None:
     """Two layers. At the frozen column's rate the narrowest fit: a smaller one shows the power of the movement."""
-    rate = 0.002 if name == "mean-field" else 0.05
+    rate = 0.01 if name == "mean-field" else 0.05
     ds = width_check(lambda w, s: parametrise(mlp(6, [w], rng=s), name, base=64), batch, widths=WIDTHS, rate=rate)
     verdict = width_verdict(ds)
     assert verdict.label == label

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal
 from torch import nn
 
 from richter.errors import OutsideTheoryError, ParameterError, UnknownNameError, message, nearest
-from richter.maths.scaling_limits import fan_in_exponents, to_feature_learning, to_kernel
+from richter.maths.scaling_limits import fan_in_exponents, speed_exponents, to_feature_learning, to_kernel
 from richter.moves.around import Scaled, Unwrap, change_between
 from richter.moves.base import AbstractMove, Factor, Multiply, Record, multiply, reciprocal
 from richter.moves.change import output, probe_inputs
@@ -162,8 +162,10 @@ class Parametrise(AbstractMove):
                 own = _fan_in(w) / self.base
                 rates[w.parameter] = own**-2.0 if adam else wide * own ** -(1.0 + found.c_w)
         if weights[-1].bias and weights[-1].bias in rates:
-            # the last bias is in front of γ: its own rate keeps the output's constant part at the common speed
-            rates[weights[-1].bias] = gamma**-2.0
+            # the last bias is in front of γ: its own rate lets it move the output as fast as the other weights do
+            c = found.c_eta
+            K = float(speed_exponents(1, found.c_gamma, found.c_u, found.c_w, c, c)[1])
+            rates[weights[-1].bias] = gamma**-2.0 * (1.0 if adam else kappa**K)
         return rates
 
 
