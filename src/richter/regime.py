@@ -22,6 +22,9 @@ FIT_TIME = 3.0  # e-folds of the fastest mode of the kernel at the start
 ALIGNMENT_CHANGES = 1e-6
 # stage-like: modes overlap by at most this share of their rise.
 STAGE_LIKE_BELOW = 0.05
+# width check: what goes with the width by a power nearer to 0 than this stays, what falls faster vanishes; kernel
+# limits have −1/2.
+WIDTH_POWER = 0.25
 
 LABELS = {
     "lazy": f"the kernel's relative change ‖K − K₀‖/‖K₀‖ stays below {LAZY_BELOW:g} in all of training",
