@@ -32,7 +32,7 @@ AGREEMENT = 0.95
 # or the kernel has not moved but the run did not test it: it ended before the fit time, or, where steps are no time
 # (Adam, unknown rate), before the loss had fallen by this share.
 LOSS_FELL = 0.1
-# A run that still learns: the loss falls by more than this share over the last half of the recorded time.
+# A run that still learns: over the last half of the recorded time the loss falls by more than this share of its start.
 STILL_FALLS = 0.05
 # minimum-features: κ_CKA to the minimum-projection operator stays below this (NAM24 ch. 2).
 MINIMUM_FEATURES_BELOW = 0.1
