@@ -34,6 +34,8 @@ AGREEMENT = 0.95
 LOSS_FELL = 0.1
 # A run that still learns: over the last half of the recorded time the loss falls by more than this share of its start.
 STILL_FALLS = 0.05
+# frozen: neither the kernel nor the loss moves by more than this share.
+FROZEN_BELOW = 1e-6
 # minimum-features: κ_CKA to the minimum-projection operator stays below this (NAM24 ch. 2).
 MINIMUM_FEATURES_BELOW = 0.1
 RESAMPLES = 200  # resamples of the probe points
@@ -149,14 +151,23 @@ def by_movement(moved: NDArray[np.float64], early_share: NDArray[np.float64] | N
     return np.where(undefined, "undefined", label)
 
 
-def by_run(moved: NDArray[np.float64], early_share: NDArray[np.float64], tested: NDArray[np.bool_]) -> NDArray[np.str_]:
+def by_run(
+    moved: NDArray[np.float64],
+    early_share: NDArray[np.float64],
+    tested: NDArray[np.bool_],
+    learned: NDArray[np.bool_],
+) -> NDArray[np.str_]:
     """The same for a recorded run, which may have ended too early to say that nothing moves.
 
-    >>> by_run(np.array([0.01, 0.01, 0.5]), np.ones(3), np.array([True, False, False])).tolist()
-    ['lazy', 'undecided', 'rich']
+    `tested`: the start's kernel had time to fit; `learned`: the loss has moved.
+
+    >>> yes, no = np.array([True]), np.array([False])
+    >>> by_run(np.array([0.01]), np.ones(1), yes, yes).item(), by_run(np.array([0.01]), np.ones(1), no, yes).item()
+    ('lazy', 'undecided')
     """
     label = by_movement(moved, early_share)
-    return np.where((label == "lazy") & ~tested, "undecided", label)
+    still = (moved <= FROZEN_BELOW) & ~learned
+    return np.where(still, "frozen", np.where((label == "lazy") & ~tested, "undecided", label))
 
 
 def by_alignment(start: Value, end: Value, toward: Value) -> NDArray[np.str_]:

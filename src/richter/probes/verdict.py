@@ -16,6 +16,7 @@ from richter.regime import (
     COVERED,
     DELAYED_BELOW,
     FIT_TIME,
+    FROZEN_BELOW,
     LAZY_BELOW,
     LOSS_FELL,
     MINIMUM_FEATURES_BELOW,
@@ -46,6 +47,7 @@ class _Run:
     change: Floats  # largest relative change (row,)
     early: Floats  # share of it at the fit time (row,), NaN if there is none
     tested: bool
+    learned: bool
     why_untested: str
     loss_left: float
     falls: float  # by how much the loss fell over the last half of the recorded time, in units of its start
@@ -67,8 +69,11 @@ def verdict(runs: xr.Dataset | Sequence[xr.Dataset]) -> Regime:
     kind = _kind(given)
     read = [_read(ds, name) for ds, name in zip(given, (_kernel(ds, kind) for ds in given), strict=True)]
     change, early = (np.concatenate([getattr(run, name) for run in read]) for name in ("change", "early"))
-    tested = np.concatenate([np.full(run.change.shape, run.tested) for run in read])
-    labels = by_run(change, early, tested)
+    tested, learned = (
+        np.concatenate([np.full(run.change.shape, getattr(run, name)) for run in read])
+        for name in ("tested", "learned")
+    )
+    labels = by_run(change, early, tested, learned)
     label, share = agreed(labels)
     many = labels.size > 1
     first = lambda name: np.array([getattr(run, name)[0] for run in read])
@@ -107,31 +112,39 @@ def verdict(runs: xr.Dataset | Sequence[xr.Dataset]) -> Regime:
 EXTRA: dict[str, tuple[str, float | None]] = {
     "kernel_distance": ("largest 1 − cosine of the kernel to its start; blind to growth", None),
     "parameter_distance_relative": ("‖θ − θ₀‖/‖θ₀‖ at the end", None),
-    "hamming": ("share of ReLU activations that differ from the start's at the end", None),
+    "hamming_distance": ("share of ReLU activations that differ from the start's at the end", None),
     "representation_drift": ("1 − CKA of the last layer's features to the start's at the end", None),
     "minimum_projection_distance": ("κ_CKA at the end", MINIMUM_FEATURES_BELOW),
 }
 LARGEST = {"kernel_distance"}  # read at their largest, the others at the end
 
 
-def _separate(runs: xr.Dataset | Sequence[xr.Dataset]) -> list[xr.Dataset]:
-    """One Dataset per run: every dimension of the kernel's change before `t` but `draw` counts seeds."""
-    given = list(runs) if isinstance(runs, (list, tuple)) else [runs]
+def _separate(runs: xr.Dataset | Sequence[xr.Dataset]) -> list[Any]:
+    """One Dataset per run over `t`: other dimensions of the kernel's change, but `draw`, count seeds."""
+    given: list[Any] = list(runs) if isinstance(runs, (list, tuple)) else [runs]
     if not given or not all(hasattr(ds, "data_vars") for ds in given):
         must = "be a Dataset of a run, or several of them"
         raise ParameterError(message("`runs`", must, [type(ds).__name__ for ds in given]))
     made: list[Any] = []
     for ds in given:
-        dims = [d for d in ds[_kernel(ds, None)].dims if d not in ("t", "step", "draw")]
-        if dims:
-            flat = ds.stack(_run=dims)
-            made += [
-                flat.isel(_run=i).drop_vars(["_run", *map(str, dims)], errors="ignore")
-                for i in range(flat.sizes["_run"])
-            ]
-        else:
-            made.append(ds)
+        ds = in_time(ds)
+        dims = [d for d in ds[_kernel(ds, None)].dims if d not in ("t", "draw")]
+        every = np.ndindex(*(ds.sizes[d] for d in dims))
+        made += [ds.isel(dict(zip(dims, index, strict=True))) for index in every]
     return made
+
+
+def in_time(ds: Any) -> Any:
+    """A recorded run with `t` as its dimension, as a theory has it; without a rate the steps stand for it."""
+    if "step" not in ds.dims or "t" in ds.dims:
+        return ds
+    t = np.asarray(ds["t"].values if "t" in ds.variables else np.nan, dtype=np.float64)
+    known = t.ndim == 1 and np.isfinite(t).all()
+    if not known:
+        t = np.asarray(ds["step"].values, dtype=np.float64)
+        ds = ds.assign_attrs(clock="steps")
+    flat = ds.drop_vars([name for name in ("t", "step") if name in ds.coords]).rename(step="t")
+    return flat.assign_coords(t=("t", t), **({"step": ("t", ds["step"].values)} if "step" in ds.coords else {}))
 
 
 def _kernel(ds: xr.Dataset, kind: str | None) -> str:
@@ -167,7 +180,7 @@ def _read(ds: Any, name: str) -> _Run:
     change = rows(name)
     t = np.asarray(ds["t"].values, dtype=np.float64)
     largest = _largest(change)
-    fit = float(ds["fit_time"]) if "fit_time" in ds else float("nan")
+    fit = fit_time(ds, name)
     early = np.full(largest.shape, np.nan)
     if np.isfinite(fit):
         at = np.array([np.interp(fit, t, row) for row in change])
@@ -187,10 +200,21 @@ def _read(ds: Any, name: str) -> _Run:
     extra = {}
     for key in EXTRA:
         source = f"{key}{name.removeprefix('kernel_change')}" if key == "kernel_distance" else key
-        if source in ds and set(ds[source].dims) <= {"t", "step"}:
+        if source in ds and set(ds[source].dims) <= {"t"}:
             values = rows(source)
             extra[key] = _largest(values) if key in LARGEST else values[:, -1]
-    return _Run(largest, early, tested, why, left, falls, ended, extra)
+    span = float(np.ptp(loss)) if np.isfinite(loss).all() else np.inf  # of an unknown loss nothing is claimed
+    learned = span > FROZEN_BELOW * max(float(np.abs(loss).max()), 1e-300)
+    return _Run(largest, early, tested, learned, why, left, falls, ended, extra)
+
+
+def fit_time(ds: Any, name: str | None = None) -> float:
+    """When the start's kernel would have fitted, on the clock `t`; NaN if that is not known."""
+    if "fit_time" in ds:
+        return float(ds["fit_time"])
+    rate = float(ds[name or _kernel(ds, None)].attrs.get("fit_rate", "nan"))
+    clock = str(ds.attrs.get("clock", "flow")) == "flow"
+    return FIT_TIME / rate if clock and rate > 0 else float("nan")
 
 
 def _rows(ds: Any, name: str) -> Floats:
@@ -219,7 +243,8 @@ def _words(given: list[Any], evidence: dict[str, Evidence]) -> dict[str, Evidenc
         word = "minimum-features" if kappa.value < MINIMUM_FEATURES_BELOW else "extended-features"
         made["features"] = Evidence(word, "how many features are used at the end")
     if all("alignment" in ds and "toward" in ds.attrs for ds in given):
-        words = [str(by_alignment(*ds["alignment"].values[[0, -1]], ds.attrs["toward"])) for ds in given]
+        ends = [ds["alignment"].values for ds in given]
+        words = [str(by_alignment(z[0], z[-1], ds.attrs["toward"])) for z, ds in zip(ends, given, strict=True)]
         found, _ = agreed(np.array(words))
         made["mechanism"] = Evidence(found, "what the cosine between the layers does, in the data's direction")
     return made

@@ -116,7 +116,7 @@ def _safe(file: Path) -> tuple[dict[str, Tensor], int | None]:
     try:
         with safe_open(file, framework="pt", device="cpu") as stored:
             facts = stored.metadata() or {}
-            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118: it is no dict
+            tensors = {name: stored.get_tensor(name) for name in list(stored.keys())}
     except (OSError, SafetensorError) as problem:
         raise _refused(file, f"it cannot be read as safetensors ({problem})") from None
     if any(name.startswith("model/") for name in tensors):  # as `richter.training` writes it
