@@ -41,6 +41,10 @@ DIMS = {
     "draw": "random draws of a data set",
     "example_2": "examples again, the second index of a kernel matrix",
     "point": "points at which a function is read",
+    "component": "outputs of a trained network, the second index of its variable `output`",
+    "layer": "layers of a trained network, by name",
+    "pair": "two weight layers, the second of which reads what the first gives",
+    "activation": "activation functions of a trained network, by the module that applies them",
 }
 Role = Literal["state", "function", "loss", "observable", "invariant"]
 
