@@ -24,7 +24,10 @@ KERNELS = ("kernel_change", "kernel_distance", "kernel")  # a theory's kernel is
 
 @dataclass(frozen=True)
 class Difference:
-    """How far a variable differs: the largest |a − b| over the shared times, absolute and in units of the largest |b|."""
+    """How far a variable differs: the largest |a − b| over the shared times, absolute and in units of the largest |b|.
+
+    Where b is 0 throughout there is no such unit: `relative` is NaN.
+    """
 
     name: str
     absolute: float
@@ -46,7 +49,7 @@ class Comparison:
         label = lambda regime: "no regime" if regime is None else str(regime.label)
         lines = [f"{name}: {label(regime)}" for name, regime in zip(self.names, self.regimes, strict=True)]
         lines += [
-            f"  {d.name}: differs by at most {d.absolute:.3g} ({d.relative:.2%} of its size), at t = {d.at:.3g}"
+            f"  {d.name}: differs by at most {d.absolute:.3g} ({d.relative:.2%} of its size) at t = {d.at:.3g}"
             for d in self.differences
         ]
         return "\n".join(lines)
@@ -85,7 +88,9 @@ def compare(a: Side, b: Side, *, names: tuple[str, str] = ("", "")) -> Compariso
     sides = [_read(side, which) for side, which in ((a, "first"), (b, "second"))]
     if all(isinstance(side, AbstractTheory) for side in sides):
         do = "Give one as a solution: theory.solve(times)."
-        raise ParameterError(message("the two sides of compare()", "have times: a run or a solution", "two theories", do))
+        raise ParameterError(
+            message("the two sides of compare()", "have times: a run or a solution", "two theories", do)
+        )
     solved = [_solved(side, other) for side, other in (sides, sides[::-1])]
     if any(isinstance(side, AbstractTheory) for side in sides):
         solved = [_full(ds) for ds in solved]
@@ -179,7 +184,7 @@ def _differences(a: Any, b: Any) -> tuple[Difference, ...]:
         worst = np.unravel_index(int(np.nanargmax(gap)), gap.shape)
         whole = float(np.nanmax(size))
         ends = (float(x[-1]), float(y[-1])) if x.ndim == 1 else (np.nan, np.nan)
-        relative = largest / whole if whole > 0 else (0.0 if largest == 0 else np.inf)
+        relative = largest / whole if whole > 0 else (0.0 if largest == 0 else np.nan)
         made.append(Difference(name, largest, relative, float(t[shared][worst[0]]), ends))
     if not made:
         have = [", ".join(sorted(map(str, ds.data_vars))) for ds in (a, b)]
@@ -188,7 +193,7 @@ def _differences(a: Any, b: Any) -> tuple[Difference, ...]:
 
 
 def _same_kernel(name: str, a: Any, b: Any) -> None:
-    kinds = [x.attrs.get("kernel") for x in (a, b)]
+    kinds = [x.attrs.get("kind") for x in (a, b)]
     if None not in kinds and kinds[0] != kinds[1]:
         got = f"{kinds[0]} and {kinds[1]}"
         raise ParameterError(message(f"`{name}` of both sides", "be of one kind of kernel", got))

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from richter.probes.observe import torch_library
 from richter.regime import FIT_TIME, Regime, by_movement
 from richter.tasks.task import Task
 from richter.theory import IsotropicNetwork, SingleNeuron, WideScalar
@@ -126,7 +127,7 @@ def movement(theory: AbstractTheory) -> tuple[str, Floats]:
 
 def name_regime(theory: AbstractTheory, rng: np.random.Generator | int = 0, share: float = STEP_SHARE) -> Row:
     """Train the theory's network and name its regime from measurements alone."""
-    from richter.measurement.measured import record
+    from richter.measurement.record import record
 
     built = build(theory, rng)
     step, steps = plan(theory, share)
@@ -201,6 +202,4 @@ def _task(name: str, inputs: Floats, targets: Floats) -> Task:
 
 
 def _double() -> Any:
-    import torch
-
-    return torch.float64
+    return torch_library("Calibration").float64

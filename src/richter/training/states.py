@@ -27,7 +27,7 @@ class State:
 
     step: int
     tensors: Mapping[str, Tensor]
-    path: Path
+    path: Path | str
 
 
 def find_states(patterns: str | Path | Iterable[str | Path]) -> list[Path]:
