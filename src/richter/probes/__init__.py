@@ -9,6 +9,8 @@ from richter.probes.conserved import predicted_drift as predicted_drift
 from richter.probes.features import feature_metrics as feature_metrics
 from richter.probes.features import features as features
 from richter.probes.filters import filter_smoothness as filter_smoothness
+from richter.probes.kernels import kernel_alignment as kernel_alignment
+from richter.probes.kernels import kernel_distance as kernel_distance
 from richter.probes.loggers import to_mlflow as to_mlflow
 from richter.probes.loggers import to_tensorboard as to_tensorboard
 from richter.probes.loggers import to_wandb as to_wandb
@@ -18,6 +20,7 @@ from richter.probes.movement import hamming_distance as hamming_distance
 from richter.probes.movement import parameter_distance as parameter_distance
 from richter.probes.movement import representation_drift as representation_drift
 from richter.probes.movement import start as start
+from richter.probes.ntk import ntk as ntk
 from richter.probes.probe import AbstractProbe as AbstractProbe
 from richter.probes.probe import Snapshot as Snapshot
 from richter.probes.recorder import Recorder as Recorder

@@ -199,7 +199,7 @@ class Recorder:
     # What happens inside.
 
     def _looking(self, model: nn.Module) -> ExitStack:
-        """Evaluation mode, one forward pass for all probes, the clock running, once a GPU has done what it was asked."""
+        """Evaluation mode, one forward pass for all probes, the clock running, once a GPU is done."""
         device = next((p.device for p in model.parameters()), None)
         if device is not None and device.type == "cuda":
             torch_library("A probe").cuda.synchronize(device)
