@@ -52,7 +52,7 @@ def test_runs_with_other_moments_are_interpolated_over_shared_times() -> None:
 def test_files_and_measured_runs_are_sides_too(tmp_path: Path) -> None:
     ds = THEORY.solve(TIMES)
     path = schema.save(ds, tmp_path / "run.nc")
-    measured = Measured(ds, verdict(ds))
+    measured = Measured((ds,), verdict(ds))
     made = compare(path, measured)
     assert all(d.absolute == 0 for d in made.differences)
     assert made.names == ("run.nc", "single-neuron") and made.regimes[1] is measured.regime

@@ -39,15 +39,15 @@ class Curve:
 
 CURVES = (
     Curve(
-        "loss", "Loss", ("loss", "accuracy", "test_loss", "test_accuracy"),
+        "loss", "Loss", ("loss", "train_accuracy", "test_loss", "test_accuracy"),
         "A loss still falling at the right end means that every verdict below is about the run so far.", y_log=True,
     ),
     Curve(
         "kernel", "Movement of the kernel",
         tuple(f"kernel_{what}_{kind}" for what in ("change", "distance") for kind in ("full", "sketch", "trace"))
         + ("kernel_change", "kernel_distance"),
-        "Flat and below the dotted line is lazy; rising early is rich; rising only after the loss has fallen, and after "
-        "the vertical line where there is one, is delayed-rich.", line=(LAZY_BELOW, "lazy below"),
+        "Flat and below the dotted line is lazy; rising early is rich; rising only after the loss has fallen, and "
+        "after the vertical line where there is one, is delayed-rich.", line=(LAZY_BELOW, "lazy below"),
     ),
     Curve(
         "kernel-target", "The kernel and the target",
@@ -56,7 +56,8 @@ CURVES = (
         "A kernel that learns turns towards the target: its alignment rises and its effective rank falls.",
     ),
     Curve(
-        "parameters", "Movement of the parameters", ("parameter_distance_relative", "parameter_distance_layer_relative"),
+        "parameters", "Movement of the parameters",
+        ("parameter_distance_relative", "parameter_distance_layer_relative"),
         "A network may be rich with parameters that hardly move, or lazy with ones that do: judge by the kernel.",
     ),
     Curve(
@@ -91,8 +92,8 @@ CURVES = (
     ),
     Curve(
         "shares", "What the features hold", ("cumulative_quality", "cumulative_utilisation"),
-        "Π*(k) is the share of the target in the first k features, Π̂(k) that of what was learned: the sooner they reach "
-        "1, the fewer features are needed.", over="mode",
+        "Π*(k) is the share of the target in the first k features, Π̂(k) that of what was learned: the sooner they "
+        "reach 1, the fewer features are needed.", over="mode",
     ),
     Curve(
         "collapse", "Neural collapse",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from richter.errors import ParameterError, message, show
 from richter.measurement.points import POINTS, as_batch
-from richter.probes.moments import GivenSteps
+from richter.probes.moments import AbstractMoments, Past
 from richter.probes.observe import torch_library
 from richter.probes.verdict import verdict
 from richter.regime import RESAMPLES, Regime
@@ -24,6 +24,15 @@ if TYPE_CHECKING:
 Kind: TypeAlias = Literal["auto", "full", "trace"]
 LARGEST = 3000  # rows of a full kernel that "auto" allows
 PLAIN = ("sgd", "momentum")  # optimisers whose steps are a time
+
+
+@dataclass(frozen=True)
+class Always(AbstractMoments):
+    """Whenever it is asked: who calls has chosen the moments."""
+
+    def due(self, step: int, loss: float, past: Past) -> bool:
+        """Yes."""
+        return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +159,7 @@ def recorder_for(
     known = standard(loss=loss, rates=rates, layer=layer)
     known.pop(movement.name, None)
     made = Recorder(
-        [*chosen_probes(only, known), movement, *more], batch, rate=rate, explain=explain, moments=GivenSteps(range(10**9)),
+        [*chosen_probes(only, known), movement, *more], batch, rate=rate, explain=explain, moments=Always(),
         budget=None, optional=True, strict=True,
     )  # fmt: skip
     made.attrs |= {
@@ -219,5 +228,3 @@ def _see(model: nn.Module, recorder: Recorder, states: Sequence[Any], progress: 
     finally:
         model.load_state_dict(before)
     return recorder.dataset()
-
-

@@ -47,16 +47,18 @@ def as_batch(model: nn.Module, probe: Any, points: int | None = POINTS, seed: in
     x, y = probe if isinstance(probe, (tuple, list)) and len(probe) == 2 else (probe, None)
     own = next(model.parameters(), None)
     place = None if own is None else own.device
-    made = []
+    made: list[Any] = []
     for name, value in (("inputs", x), ("targets", y)):
         if value is None:
             made.append(None)
             continue
-        given = not isinstance(value, torch.Tensor)
-        array = np.asarray(value) if given else value
-        if given and array.dtype.kind not in "fiub":
-            raise ParameterError(message(f"the {name} of the probe", "be numbers", f"an array of {array.dtype}"))
-        tensor = torch.as_tensor(np.array(array), device=place) if given else array.detach()
+        if isinstance(value, torch.Tensor):
+            tensor = value.detach()
+        else:
+            array = np.array(value)
+            if array.dtype.kind not in "fiub":
+                raise ParameterError(message(f"the {name} of the probe", "be numbers", f"an array of {array.dtype}"))
+            tensor = torch.as_tensor(array, device=place)
         if tensor.is_floating_point() and own is not None and own.is_floating_point():
             tensor = tensor.to(own.dtype)
         elif not tensor.is_floating_point():

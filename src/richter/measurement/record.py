@@ -102,7 +102,8 @@ def record(
     clock = rate if plain else rate / (1 - momentum) if optimiser == "momentum" else None
     recorder = recorder_for(
         model, data, rate=clock, explain="" if plain else f"{optimiser} is not plain gradient descent", loss=loss,
-        rates=layer_rates or 1.0, examples=len(task), kernel=kernel, draws=draws, seed=rng, only=only, more=[*more, *([Scores(task, loss)] if scores else [])],
+        rates=layer_rates or 1.0, examples=len(task), kernel=kernel, draws=draws, seed=rng, only=only,
+        more=[*more, *([Scores(task, loss)] if scores else [])],
     )  # fmt: skip
     recorder.attrs |= {"task": task.name, "optimiser": optimiser, "learning_rate": rate, "training_loss": loss}
     run = train(

@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Kind = Literal["full", "trace"]
 # d(output)/dt = −factor · kernel · residual, summed over the n examples of training.
-FACTORS = {"mse": lambda n: 1 / n, "half-sum": lambda n: 1.0, "square": lambda n: 2 / n, "cross-entropy": lambda n: 1 / n}
+FACTORS = {
+    "mse": lambda n: 1 / n,
+    "half-sum": lambda n: 1.0,
+    "square": lambda n: 2 / n,
+    "cross-entropy": lambda n: 1 / n,
+}
 
 
 def _variables(kind: Kind) -> tuple[Variable, ...]:
@@ -55,7 +60,7 @@ class _KernelMovement(AbstractProbe):
     def start(self, model: nn.Module, batch: Any) -> Snapshot:
         """The kernel, and the rate at which it would fit the task."""
         K = self._kernel(model, batch)
-        notes = {"kind": self.kind}
+        notes: dict[str, str] = {"kind": self.kind}
         rate = start_rate(model, batch, K, self.loss, self.examples)
         if np.isfinite(rate):
             notes["fit_rate"] = repr(rate)

@@ -2,7 +2,7 @@
 
 `WideScalar`, `SingleNeuron` and `IsotropicNetwork` become two-layer linear networks and a task of many examples.
 Plain gradient descent with small steps trains them, `richter.measure` names their regime from what it sees, and the
-theory says what it is. `python -m richter.testing.calibration` writes the table.
+theory says what it is. `python docs/calibrate.py` writes the table.
 """
 
 from __future__ import annotations
@@ -10,13 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from richter.measurement.measured import Kind
 from richter.probes.observe import torch_library
+from richter.probes.probe import AbstractProbe, Reading, Snapshot
+from richter.probes.verdict import verdict
 from richter.regime import FIT_TIME, Regime, by_movement
+from richter.schema import Variable
 from richter.tasks.task import Task
 from richter.theory import IsotropicNetwork, SingleNeuron, WideScalar
 from richter.theory.base import AbstractTheory
@@ -26,7 +30,7 @@ Floats = NDArray[np.float64]
 EXAMPLES = 40  # of a task; as many as are resampled
 STEP_SHARE = 0.02  # of the largest stable step
 FITTED = 1e-4  # of the loss that can be learned is left at the end
-MOMENTS = 40
+MOMENTS = 30
 DENSE = np.concatenate([[0.0], np.geomspace(1e-8, 1e8, 1600)])
 
 
@@ -60,9 +64,33 @@ class Row:
     steps: int
 
     @property
-    def right(self) -> bool:
-        """Whether the label is the true one."""
-        return bool(self.named.label == self.case.label)
+    def mechanism(self) -> str:
+        """The mechanism that was named, for data on a line."""
+        found = self.named.evidence.get("mechanism")
+        return "" if found is None else str(found.value)
+
+
+@dataclass(frozen=True)
+class LineAlignment(AbstractProbe):
+    """XU24's signed cosine ζ between the output weights u and Wx, read off a network built from `WideScalar`."""
+
+    name: ClassVar[str] = "alignment"
+    variables: ClassVar[tuple[Variable, ...]] = (
+        Variable("alignment", (), "cosine between u and Wx", symbol="ζ", undefined_when="u = 0 or Wx = 0"),
+    )
+
+    def start(self, model: Any, batch: Any) -> Snapshot:
+        """Nothing."""
+        return Snapshot()
+
+    def measure(self, model: Any, batch: Any, origin: Snapshot) -> Mapping[str, Reading]:
+        """ζ now; the sign of an example's multiple of x does not matter, so that the first principal axis serves."""
+        u, w, x = (
+            np.asarray(v.detach(), dtype=np.float64)
+            for v in (model.get_parameter("layer2.weight")[0], model.get_parameter("layer1.weight"), batch[0])
+        )
+        v = w @ _direction(x)
+        return {"alignment": float(u @ v / (np.linalg.norm(u) * np.linalg.norm(v)))}
 
 
 def build(theory: AbstractTheory, rng: np.random.Generator | int = 0) -> Built:
@@ -125,18 +153,22 @@ def movement(theory: AbstractTheory) -> tuple[str, Floats]:
     return str(by_movement(np.array(most), np.array(share))), np.array([most, share])
 
 
-def name_regime(theory: AbstractTheory, rng: np.random.Generator | int = 0, share: float = STEP_SHARE) -> Row:
-    """Train the theory's network and name its regime from measurements alone."""
+def name_regime(case: Case, rng: int = 0, share: float = STEP_SHARE, kernel: Kind = "full") -> Row:
+    """Train the case's network and name its regime from measurements alone."""
     from richter.measurement.record import record
 
-    built = build(theory, rng)
-    step, steps = plan(theory, share)
+    built = build(case.theory, rng)
+    step, steps = plan(case.theory, share)
+    line = isinstance(case.theory, WideScalar)
     measured = record(
         built.model, built.task, steps=steps, rate=step, loss=built.loss, layer_rates=built.layer_rates,
-        moments=min(MOMENTS, steps + 1), rng=rng,
+        moments=min(MOMENTS, steps + 1), kernel=kernel, only=["loss", "output"],
+        more=[LineAlignment()] if line else [], progress=False, rng=rng,
     )  # fmt: skip
-    label, exact = movement(theory)
-    return Row(Case(theory.name, theory, label), measured.regime, exact, steps)
+    ds = measured.dataset
+    if line:
+        ds = ds.assign_attrs(toward=_toward(built.task, ds["output"].values[0]))
+    return Row(case, verdict(ds), movement(case.theory)[1], steps)
 
 
 def cases(rng: np.random.Generator | int = 0) -> list[Case]:
@@ -149,8 +181,11 @@ def cases(rng: np.random.Generator | int = 0) -> list[Case]:
     for scale in (1e-3, 0.1, 1.0, 3.0):
         start = SingleNeuron(a0=scale, w0=[0.0, 0.3 * scale, scale], beta_star=[0.0, 1.0, 0.0])
         made.append((f"scale {scale:g}", start))
+    for eta_a, eta_w in ((4.0, 0.25), (0.1, 2.0)):
+        start = SingleNeuron(a0=1.0, w0=[0.3, -1.0, 0.5], beta_star=[0.0, 1.0, 0.0], eta_a=eta_a, eta_w=eta_w)
+        made.append((f"rates η_a = {eta_a:g}, η_w = {eta_w:g}", start))
     aim = generator.normal(size=(3, 2))
-    for delta in (-10, -6, -3, -1, 1, 3, 6, 10):
+    for delta in (-6, -3, -1, 1, 3, 6, 10):
         net = IsotropicNetwork.random(
             inputs=3, neurons=2, outputs=2, beta_star=aim, delta=float(delta), scale=0.5, rng=generator
         )
@@ -158,6 +193,12 @@ def cases(rng: np.random.Generator | int = 0) -> list[Case]:
     for scale in (0.01, 0.1, 1.0, 5.0):
         net = IsotropicNetwork.random(inputs=3, neurons=2, outputs=2, beta_star=aim, scale=scale, rng=generator)
         made.append((f"balanced, scale {scale:g}", net))
+    for eta_a, eta_w, imbalance in ((4.0, 0.5, 2.0), (0.5, 2.0, -2.0)):
+        net = IsotropicNetwork.random(
+            inputs=3, neurons=2, outputs=2, beta_star=aim, delta=imbalance, scale=0.5, rng=generator,
+            eta_a=eta_a, eta_w=eta_w,
+        )  # fmt: skip
+        made.append((f"δ = {imbalance:g}, rates η_a = {eta_a:g}, η_w = {eta_w:g}", net))
     for width in (10, 100, 1000):
         for words, gamma in (("1/√d", width**-0.5), ("1/d", 1 / width)):
             u0, w0 = generator.normal(size=width), generator.normal(size=(width, 1))
@@ -171,16 +212,9 @@ def cases(rng: np.random.Generator | int = 0) -> list[Case]:
     }
     for words, (u, v, y) in lines.items():
         made.append((f"{words}, y = {y:g}", WideScalar(u0=u, w0=v[:, None], x=[1.0], y=y, gamma=1 / 30)))
+    uneven = WideScalar(u0=u0, w0=generator.normal(size=(30, 2)), x=[1.0, -2.0], y=1.5, gamma=0.1, eta_u=3.0, eta_w=0.2)
+    made.append(("rates η_u = 3, η_w = 0.2", uneven))
     return [_case(words, theory) for words, theory in made]
-
-
-def calibrate(chosen: Iterable[Case], rng: np.random.Generator | int = 0) -> list[Row]:
-    """Every case trained and named."""
-    rows = []
-    for case in chosen:
-        row = name_regime(case.theory, rng)
-        rows.append(Row(case, row.named, row.exact, row.steps))
-    return rows
 
 
 def confusion(rows: Iterable[Row]) -> dict[tuple[str, str], int]:
@@ -195,6 +229,20 @@ def confusion(rows: Iterable[Row]) -> dict[tuple[str, str], int]:
 def _case(name: str, theory: AbstractTheory) -> Case:
     mechanism = str(theory.regime().label) if isinstance(theory, WideScalar) else ""
     return Case(name, theory, movement(theory)[0], mechanism)
+
+
+def _direction(x: Floats) -> Floats:
+    """The line that the inputs lie on, in the direction in which the largest entry is positive."""
+    axis = np.linalg.svd(x, full_matrices=False)[2][0]
+    return axis * np.sign(axis[np.abs(axis).argmax()])
+
+
+def _toward(task: Task, outputs: Floats) -> float:
+    """The sign of the way from the outputs to the target, seen from 0 towards the target."""
+    along = task.inputs @ _direction(task.inputs)
+    now, aim = (float(along @ np.asarray(f).reshape(-1)) for f in (outputs, task.targets))
+    side = np.sign(aim if aim != 0 else now)
+    return float(np.sign(side * (aim - now)))
 
 
 def _task(name: str, inputs: Floats, targets: Floats) -> Task:
