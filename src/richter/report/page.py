@@ -104,6 +104,16 @@ def picture(figure: Figure, alt: str) -> Html:
     return Html(f"<figure><picture>{''.join(sources)}{image}</picture>{caption}</figure>")
 
 
+def download(words: str, name: str, content: bytes, kind: str) -> Html:
+    """A paragraph with a link that saves `content` as the file `name`; `kind` is its media type.
+
+    >>> download("Numbers", "n.csv", b"a", "text/csv")
+    '<p><a download="n.csv" href="data:text/csv;base64,YQ==">Numbers</a></p>'
+    """
+    address = f"data:{_safe(kind)};base64,{base64.b64encode(content).decode()}"
+    return Html(f'<p><a download="{_safe(name)}" href="{address}">{_safe(words)}</a></p>')
+
+
 def section(ident: str, title: str, *blocks: Html) -> Html:
     """A section with its heading and an address on the page."""
     return Html(
