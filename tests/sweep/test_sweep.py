@@ -233,3 +233,12 @@ def test_a_pool_that_is_not_ours_is_not_replaced(tmp_path: Path) -> None:
             sweep(
                 cells.kills_its_worker_always, GRID, fixed={"folder": str(tmp_path)}, engine=pool, store=tmp_path / "s"
             )
+
+
+def test_the_examples_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import re
+
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[2] / "docs/sweeps.md").read_text()
+    (block,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    exec(compile(block, "docs/sweeps.md", "exec", dont_inherit=True), {"__name__": "example"})

@@ -17,11 +17,14 @@ from richter.cli.figure import figure
 from richter.cli.interpolant import interpolant
 from richter.cli.learnability import learnability
 from richter.cli.list import list_
+from richter.cli.new import new
 from richter.cli.phase import phase
+from richter.cli.report import report
 from richter.cli.run import run
 from richter.cli.scaling import scaling
 from richter.cli.show import show
 from richter.cli.solve import solve
+from richter.cli.sweep import sweep
 from richter.cli.tour import tour
 from richter.errors import RichterError
 
@@ -62,6 +65,9 @@ app.command("emergence")(emergence)
 app.command("figure")(figure)
 app.command("run")(run)
 app.command("check")(check)
+app.command("sweep")(sweep)
+app.command("report")(report)
+app.command("new")(new)
 app.command("learnability")(learnability)
 app.command("data")(data)
 app.command("cite")(cite)

@@ -43,5 +43,7 @@ from richter.moves.parametrise import parametrise as parametrise  # noqa: E402
 from richter.moves.rates import LayerRates as LayerRates  # noqa: E402
 from richter.moves.rates import groups as groups  # noqa: E402
 from richter.moves.rates import layer_rates as layer_rates  # noqa: E402
+from richter.moves.width_check import width_check as width_check  # noqa: E402
+from richter.moves.width_check import width_verdict as width_verdict  # noqa: E402
 from richter.moves.zero_output import ZeroOutput as ZeroOutput  # noqa: E402
 from richter.moves.zero_output import zero_output as zero_output  # noqa: E402

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal
 from torch import nn
 
 from richter.errors import OutsideTheoryError, ParameterError, UnknownNameError, message, nearest
-from richter.maths.scaling_limits import fan_in_exponents, to_feature_learning, to_kernel
+from richter.maths.scaling_limits import fan_in_exponents, speed_exponents, to_feature_learning, to_kernel
 from richter.moves.around import Scaled, Unwrap, change_between
 from richter.moves.base import AbstractMove, Factor, Multiply, Record, multiply, reciprocal
 from richter.moves.change import output, probe_inputs
@@ -37,6 +37,7 @@ class Rule:
     c_w: float
     c_eta: float
     gamma: float = 1.0
+    speed: float = 1.0  # on all rates, what γ at the base width takes away
     start: Literal["unit", "xavier", "fan-in", "as it is"] = "as it is"
 
     @property
@@ -48,8 +49,11 @@ class Rule:
 def rule(name: str, base: int = BASE) -> Rule:
     """The rule of a name: ntk, mean-field, xavier, kaiming, with + (feature learning) or - (kernel) behind it.
 
-    "standard" is Kaiming with a constant rate; "feature-learning" and "kernel" keep the weights of a start with
-    variance 1/fan-in as they are. Kaiming's exponents are those of the fan-in (Table 1 prints them exchanged).
+    "standard" is Kaiming with a constant rate. "feature-learning" and "kernel" keep the weights of a start with
+    variance 1/fan-in as they are. The exponents of the first are those of Kaiming+, whose constants leave it nearly
+    lazy at any width one meets, since at the base width its last layer need not grow to fit: here the output at the
+    base width is multiplied by 1/√base and the rates by base, so that the last layer has to double. Kaiming's
+    exponents are those of the fan-in (Table 1 prints them exchanged).
 
     >>> [(r.phase, r.c_eta, r.c_gamma) for r in map(rule, ["kaiming+", "kaiming-", "mean-field", "standard"])]
     [('feature-learning', 1.0, -1.0), ('kernel', -1.0, 0.0), ('frozen', 0.0, -1.0), ('unstable', 0.0, 0.0)]
@@ -59,7 +63,8 @@ def rule(name: str, base: int = BASE) -> Rule:
     c_u, c_w = (float(c) for c in fan_in_exponents(1.0))
     if key in ("feature-learning", "kernel"):
         pair = to_feature_learning(1, c_u, c_w) if key == "feature-learning" else to_kernel(1, c_u, c_w)
-        return Rule(key, float(pair[1]), c_u, c_w, float(pair[0]))
+        small = base**-0.5 if key == "feature-learning" else 1.0
+        return Rule(key, float(pair[1]), c_u, c_w, float(pair[0]), small, small**-2)
     key = "kaiming" if key == "standard" else key
     stem, sign = (key[:-1], key[-1]) if key[-1:] in ("+", "-") else (key, "")
     if stem not in known:
@@ -78,7 +83,7 @@ def rule(name: str, base: int = BASE) -> Rule:
     # unit variance of the last layer gives an output of order √d, which γ = 1/√d at the base width undoes
     gamma = base**-0.5 if (s.c_u, s.c_w) == (0, 0) else 1.0
     start: Any = {"xavier": "xavier", "kaiming": "fan-in"}.get(stem, "unit")
-    return Rule(name, scale + 0.0, c_u, c_w, rate + 0.0, gamma, start)
+    return Rule(name, scale + 0.0, c_u, c_w, rate + 0.0, gamma, start=start)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +154,7 @@ class Parametrise(AbstractMove):
     ) -> dict[str, float]:
         """Gradient-flow factors on the rate of every parameter; for Adam such that √ of them is the rule's."""
         adam = self.optimiser != "sgd"
-        wide = 1.0 if adam else kappa**found.c_eta
+        wide = 1.0 if adam else found.speed * kappa**found.c_eta
         rates = {name: wide for name, p in model.named_parameters() if p.requires_grad}
         first = {w.parameter for w in weights if _reads_input(w, weights)}
         for w in weights[:-1]:
@@ -157,8 +162,10 @@ class Parametrise(AbstractMove):
                 own = _fan_in(w) / self.base
                 rates[w.parameter] = own**-2.0 if adam else wide * own ** -(1.0 + found.c_w)
         if weights[-1].bias and weights[-1].bias in rates:
-            # the last bias is in front of γ: its own rate keeps the output's constant part at the common speed
-            rates[weights[-1].bias] = gamma**-2.0
+            # the last bias is in front of γ: its own rate lets it move the output as fast as the other weights do
+            c = found.c_eta
+            K = float(speed_exponents(1, found.c_gamma, found.c_u, found.c_w, c, c)[1])
+            rates[weights[-1].bias] = gamma**-2.0 * (1.0 if adam else kappa**K)
         return rates
 
 
@@ -214,7 +221,7 @@ def parametrise(model: nn.Module, name: str = "feature-learning", batch: Any = N
     >>> from richter.training import mlp
     >>> made = parametrise(mlp(3, [400]), "feature-learning")
     >>> optimiser = torch.optim.SGD(groups(made.model, "sgd", 0.05, made.rates), lr=0.05)
-    >>> made.rates["inner.layer1.weight"], made.model.output_scale.item()
-    (4.0, 0.25)
+    >>> round(made.rates["inner.layer1.weight"], 6), round(made.model.output_scale.item(), 6)
+    (400.0, 0.025)
     """
     return Parametrise(rule=name, **options).apply(model, batch)

@@ -50,13 +50,11 @@ class Pace:
 def duration(seconds: float) -> str:
     """A time in words.
 
-    >>> [duration(s) for s in (0.0123, 4.56, 75, 5400, 200000)]
-    ['12 ms', '4.6 s', '75 s', '90 min', '56 h']
+    >>> [duration(s) for s in (0.0123, 4.56, 75, 200, 5400, 200000)]
+    ['12 ms', '4.6 s', '75 s', '3.3 min', '90 min', '56 h']
     """
     if seconds < 1:
         return f"{1000 * seconds:.0f} ms"
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
+    size, unit = (1, "s") if seconds < 120 else (60, "min") if seconds < 7200 else (3600, "h")
+    value = seconds / size
+    return f"{value:.1f} {unit}" if value < 10 else f"{value:.0f} {unit}"

@@ -70,7 +70,8 @@ def gather(result: Any, cells: Sequence[int], together: bool, taken: Sequence[st
 def _of_dataset(ds: xr.Dataset, together: bool) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     plain = lambda notes: {str(k): v for k, v in notes.items() if isinstance(v, (str, int, float))}
     given = {}
-    for name, variable in ds.data_vars.items():
+    loose = {name: c.variable for name, c in ds.coords.items() if c.dims != (name,)}
+    for name, variable in [*ds.data_vars.items(), *loose.items()]:
         dims = tuple(map(str, variable.dims))
         if together:
             if dims[:1] != ("cell",):

@@ -39,7 +39,7 @@ Source: TypeAlias = Task | Sequence[Task] | Fresh
 
 @dataclass(frozen=True, eq=False)
 class Arrays:
-    """Inputs (input, example) and targets (output, example) of one batch of networks; a leading axis if not shared."""
+    """Inputs (example, input) and targets (output, example) of one batch of networks; a leading axis if not shared."""
 
     x: Array
     y: Array
@@ -57,7 +57,7 @@ def arrays(source: Source, starts: slice, loss: str, outputs: int, inputs: int, 
     """The arrays for some of the networks."""
     if isinstance(source, Fresh):
         made = _of(source.task, loss, outputs, inputs)
-        return Arrays(made[2][:, :0], made[3][:, :0], made[2], made[3], made[2][:, :points])
+        return Arrays(made[2][:0], made[3][:, :0], made[2], made[3], made[2][:points])
     tasks = [source] if isinstance(source, Task) else list(source)[starts]
     if all(task is tasks[0] for task in tasks):
         x, y, x_test, y_test = _of(tasks[0], loss, outputs, inputs)
@@ -67,11 +67,11 @@ def arrays(source: Source, starts: slice, loss: str, outputs: int, inputs: int, 
             if [part.shape for part in other] != [part.shape for part in rows[0]]:
                 raise ParameterError(message("the tasks", "have equally many examples", f"{len(rows)} that differ"))
         x, y, x_test, y_test = (np.stack(part) for part in zip(*rows, strict=True))
-    return Arrays(x, y, x_test, y_test, x[..., :points])
+    return Arrays(x, y, x_test, y_test, x[..., :points, :])
 
 
 def _of(task: Task, loss: str, outputs: int, inputs: int) -> list[Array]:
-    """Inputs and targets of training and test, the examples last; classes become indicators."""
+    """Inputs and targets of training and test; targets (output, example), classes become indicators."""
     flat = task.flat() if task.inputs.ndim > 2 else task
     if flat.kind == "classification":
         if loss == "binary-cross-entropy" and len(flat.classes) == 2:
@@ -88,7 +88,7 @@ def _of(task: Task, loss: str, outputs: int, inputs: int) -> list[Array]:
         got = f"{inputs} and {outputs}"
         must = f"have {flat.inputs.shape[1]} inputs and {targets[0].shape[1]} outputs for {task.name}"
         raise ParameterError(message("the networks", must, got))
-    return [flat.inputs.T, targets[0].T, flat.test_inputs.T, targets[1].T]
+    return [flat.inputs, targets[0].T, flat.test_inputs, targets[1].T]
 
 
 def check_loss(name: str) -> None:

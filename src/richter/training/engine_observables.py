@@ -90,7 +90,7 @@ def _backward(rule: Rule, layers: Layers, gamma: Any, x: Any) -> tuple[list[Any]
     import jax.numpy as jnp
 
     act = activate(rule.activation, rule.leak)
-    inputs, before, slopes = [x], [], []
+    inputs, before, slopes = [x.T], [], []
     for w, b in layers[:-1]:
         z = w @ inputs[-1] if b is None else w @ inputs[-1] + b[:, None]
         h, slope = jax.jvp(act, (z,), (jnp.ones_like(z),))
@@ -99,7 +99,7 @@ def _backward(rule: Rule, layers: Layers, gamma: Any, x: Any) -> tuple[list[Any]
         slopes.append(slope)
     outputs = layers[-1][0].shape[0]
     eye = gamma * jnp.eye(outputs, dtype=x.dtype)
-    deltas = [jnp.broadcast_to(eye[:, :, None], (outputs, outputs, x.shape[1]))]
+    deltas = [jnp.broadcast_to(eye[:, :, None], (outputs, outputs, len(x)))]
     for (w, _), slope in zip(layers[:0:-1], slopes[::-1], strict=True):
         deltas.append(jnp.einsum("oi,con->cin", w, deltas[-1]) * slope)
     return inputs, deltas[::-1], before, layers[0][1] is not None

@@ -1,7 +1,8 @@
 """One step of gradient descent of many small networks, in JAX: forward, loss, gradient, optimiser.
 
-Layers are lists of (W (start, out, in), b (start, out) or None); examples are the last axis, so that the first layer
-of all networks on shared inputs is one matrix product, and its gradient another. Nothing is differentiated by hand.
+Layers are lists of (W (start, out, in), b (start, out) or None). Hidden units have shape (start, unit, example), so
+that the first layer of all networks on shared inputs (example, input) is one matrix product, and its gradient another.
+Nothing is differentiated by hand.
 Functions of this file are called while JAX traces; `jax` is imported in them.
 """
 
@@ -47,15 +48,19 @@ def activate(name: str, leak: float) -> Callable[[Any], Any]:
 
 
 def forward(rule: Rule, layers: Layers, scale: Any, x: Any) -> Any:
-    """Outputs (start, output, example) at inputs (input, example), or (start, input, example) if not shared."""
+    """Outputs (start, output, example) at inputs (example, input), or (start, example, input) if not shared."""
+    import jax.numpy as jnp
+
     act = activate(rule.activation, rule.leak)
     h = x
     for number, (w, b) in enumerate(layers):
-        if h.ndim == 2:
-            starts, out, fan_in = w.shape
-            z = (w.reshape(starts * out, fan_in) @ h).reshape(starts, out, h.shape[1])
-        else:
+        if number:
             z = w @ h
+        elif x.ndim == 2:
+            starts, out, fan_in = w.shape
+            z = jnp.einsum("ki,ni->kn", w.reshape(starts * out, fan_in), x).reshape(starts, out, len(x))
+        else:
+            z = jnp.einsum("soi,sni->son", w, x)
         z = z if b is None else z + b[:, :, None]
         h = act(z) if number < len(layers) - 1 else z
     return scale[:, None, None] * h
@@ -91,13 +96,13 @@ def examples_of(rule: Rule, data: Any, key: Any, state: Any) -> tuple[Any, Any, 
     step, order = state["step"], state["order"]
     if rule.draw is not None:
         x, y = rule.draw(jax.random.fold_in(key, step), rule.batch)
-        return x.astype(data["x_test"].dtype).T, y.astype(data["y_test"].dtype).T, order
+        return x.astype(data["x_test"].dtype), y.astype(data["y_test"].dtype).T, order
     if not rule.batch:
         return data["x"], data["y"], order
     place = step % (rule.examples // rule.batch)
     order = lax.cond(place == 0, lambda: order_of(rule, key, step), lambda: order)
     rows = lax.dynamic_slice(order, (place * rule.batch,), (rule.batch,))
-    return data["x"][..., rows], data["y"][..., rows], order
+    return data["x"][..., rows, :], data["y"][..., rows], order
 
 
 def take_step(rule: Rule, data: Any, rates: Any, scale: Any, key: Any, state: Any) -> Any:
