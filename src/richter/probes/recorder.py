@@ -162,6 +162,15 @@ class Recorder:
             write_table(self.table(), self.record.path)
         self.unsaved = False
 
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """What is said of the run beside the numbers; the caller may add to it."""
+        return self.record.attrs
+
+    @attrs.setter
+    def attrs(self, said: dict[str, Any]) -> None:
+        self.record.attrs = said
+
     def dataset(self) -> xr.Dataset:
         """What has been seen so far: `step`, `t` = step × rate, and the probes' variables."""
         return self.table().dataset()
