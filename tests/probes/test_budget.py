@@ -25,6 +25,7 @@ def _run(share: float | None, look: float, seconds: float, step: float = 0.01, a
             clock.now += look
 
     spend()
+    budget.first = budget.spent
     for _ in range(int(seconds / step)):
         clock.now += step
         if ask and budget.affords("all", held_back=look):
@@ -53,7 +54,17 @@ def test_a_start_that_costs_more_than_the_share_leaves_nothing_between() -> None
 def test_early_looks_are_granted_in_advance_but_not_all_of_them() -> None:
     _, early = _run(0.05, 0.02, 1)
     _, whole = _run(0.05, 0.02, 30)
-    assert 10 < early < 0.45 * whole
+    assert 15 < early < 0.45 * whole
+    # However dear the start is, some of what it leaves is granted at once.
+    clock = _Clock()
+    budget = Budget(0.05, clock, first=1.2)
+    with budget.spending():
+        clock.now += 1.2
+    with budget.cost_of("all"):
+        clock.now += 0.02
+    assert budget.affords("all", held_back=0.1) and not budget.affords("all", held_back=0.26)
+    clock.now += 10
+    assert budget.affords("all", held_back=0.26)
 
 
 def test_without_a_share_there_is_no_limit() -> None:

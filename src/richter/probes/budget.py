@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 HORIZON = 30.0  # seconds of training from which on the share holds
-ADVANCE = 10.0  # seconds for which it is granted in advance, because the early steps matter most
+ADVANCE = 1 / 3  # of what is left for the looks by then is granted at once, because the early steps matter most
 LEDGER = 0.2  # of the share goes at most to the gradients that are seen between two looks
 SAVING = 0.2  # and this much to writing the file before the end
 
@@ -17,9 +17,9 @@ SAVING = 0.2  # and this much to writing the file before the end
 class Budget:
     """Seconds spent on watching, out of a share of the seconds of training; a share of None is no limit.
 
-    What the start and the end of a run cost is always spent; a look in between has to fit, with the cost of the end
-    kept back. At T seconds of training share · max(T, 10 s + ⅔ T) may have been spent, so that from 30 s on the whole
-    costs at most the share, unless the start and the end alone cost more.
+    What the start of a run costs, libraries loaded for it included, and what its end will cost is always spent; a
+    look in between has to fit. From 30 s of training on the whole costs at most the share, unless the start and the
+    end alone cost more. Before, what will be left for the looks by then is granted bit by bit, a third of it at once.
     """
 
     share: float | None = 0.05
@@ -27,6 +27,7 @@ class Budget:
     before: float = 0.0  # seconds spent up to the look that is going on
     costs: dict[str, float] = field(default_factory=dict)  # name → seconds it will take, by what it took
     totals: dict[str, float] = field(default_factory=dict)  # name → seconds that it took in all
+    first: float = 0.0  # seconds that the start took
     began: float = field(init=False)
     since: float | None = field(default=None, init=False)  # when the look that is going on began
 
@@ -81,9 +82,18 @@ class Budget:
         """Whether one more of `name` fits now, into its part too, with some seconds held back for the end."""
         if self.share is None:
             return True
-        trained, cost = self.trained, self.costs.get(name, 0.0)
-        granted = self.share * max(trained, ADVANCE + (1 - ADVANCE / HORIZON) * trained)
+        cost = self.costs.get(name, 0.0)
+        granted = self._granted(held_back)
         return self.spent + cost + held_back <= granted and self.totals.get(name, 0.0) + cost <= part * granted
+
+    def _granted(self, held_back: float) -> float:
+        """Seconds that may have been spent by now, the start and the end among them."""
+        share, trained = self.share or 0.0, self.trained
+        fixed = self.first + held_back
+        room = share * HORIZON - fixed
+        if trained >= HORIZON or room <= 0:
+            return share * trained
+        return max(share * trained, fixed + room * (ADVANCE + (1 - ADVANCE) * trained / HORIZON))
 
     def stride(self, steps: int, name: str) -> int:
         """Every how many steps an item may be repeated that has a small part of the share to itself."""

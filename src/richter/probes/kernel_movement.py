@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from richter.errors import ParameterError, message
 from richter.maths.fit_time import fit_rate
 from richter.maths.resampling import Draws, movement
+from richter.probes.activations import one_pass
 from richter.probes.ntk import ntk
 from richter.probes.observe import first_tensor, flat, numbers, undisturbed
 from richter.probes.probe import AbstractProbe, Reading, Snapshot
@@ -54,13 +55,24 @@ class _KernelMovement(AbstractProbe):
     loss: str | None = None  # of the training; by default what the targets say
     examples: int | None = None  # how many the training loss runs over; by default the probe's
     seed: int = 0
+    points: int | None = None  # how many of the batch's examples are used at most, the first ones
+    largest: int | None = None  # outputs of all of them together
 
     kind: ClassVar[Kind]
 
+    def lacks(self, model: nn.Module, batch: Any) -> str:
+        """Outputs that are not too many."""
+        if self.largest is None:
+            return ""
+        x, _ = self._part(batch)
+        size = one_pass(model, x[:1]).outputs.numel() * len(x)
+        return f"at most {self.largest} outputs on its examples (they have {size})" if size > self.largest else ""
+
     def start(self, model: nn.Module, batch: Any) -> Snapshot:
         """The kernel, and the rate at which it would fit the task."""
+        batch = self._part(batch)
         K = self._kernel(model, batch)
-        notes: dict[str, str] = {"kind": self.kind}
+        notes: dict[str, str] = {"kind": self.kind, "examples": str(len(batch[0]))}
         rate = start_rate(model, batch, K, self.loss, self.examples)
         if np.isfinite(rate):
             notes["fit_rate"] = repr(rate)
@@ -68,6 +80,7 @@ class _KernelMovement(AbstractProbe):
 
     def measure(self, model: nn.Module, batch: Any, origin: Snapshot) -> Mapping[str, Reading]:
         """Change and distance now."""
+        batch = self._part(batch)
         draws = Draws.make(len(batch[0]), self.draws, self.seed)
         change, turned = movement(self._kernel(model, batch), origin.arrays["kernel"], draws)
         made: dict[str, Reading] = {
@@ -80,6 +93,10 @@ class _KernelMovement(AbstractProbe):
                 f"kernel_distance_{self.kind}_resampled": turned[1:],
             }
         return made
+
+    def _part(self, batch: Any) -> tuple[Any, Any]:
+        x, y = batch
+        return x[: self.points], None if y is None else y[: self.points]
 
     def _kernel(self, model: nn.Module, batch: Any) -> Floats:
         return np.asarray(ntk(model, batch[0], outputs=self.kind, rates=self.rates).values)

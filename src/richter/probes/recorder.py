@@ -109,6 +109,7 @@ class Recorder:
             self._open_ledger(model)
             self.begun_at = self.now
             self.save()
+        self.budget.first = self.budget.spent
 
     def see(self, step: int, model: nn.Module, loss: Any = None) -> bool:
         """Tell that `step` steps have been taken; whether it was looked at.

@@ -10,9 +10,30 @@ from richter.probes.alignment import AlignmentProbe
 from richter.probes.balance import Balance
 from richter.probes.collapse import Collapse
 from richter.probes.features import FeatureSpectrum
+from richter.probes.kernel_movement import FullKernelMovement, TraceKernelMovement
 from richter.probes.losses import Loss, Output
 from richter.probes.movement import ActivationMovement, ParameterMovement, RepresentationMovement
 from richter.probes.probe import AbstractProbe
+
+KERNELS: dict[str, type[FullKernelMovement] | type[TraceKernelMovement]] = {
+    "full": FullKernelMovement,
+    "trace": TraceKernelMovement,
+}
+POINTS = 64  # examples of the kernel
+LARGEST = 4096  # outputs of these examples together: a side of the full kernel
+
+
+def kernel_probe(
+    kind: str, rates: Mapping[str, float] | float, loss: Any, points: int | None = POINTS, draws: int = 0
+) -> AbstractProbe:
+    """The movement of a kernel of this kind, of the first `points` examples."""
+    if kind not in KERNELS:
+        raise ParameterError(message("`kernel`", f"be one of {', '.join(KERNELS)}, or None", kind))
+    made = KERNELS[kind]
+    return made(
+        rates=None if isinstance(rates, (int, float)) else rates, draws=draws, points=points, largest=LARGEST,
+        loss=loss if isinstance(loss, str) else None if loss is None else "a function",
+    )  # fmt: skip
 
 
 def standard(

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from richter.errors import ParameterError, message
+from richter.params import count
 from richter.probes.moments import AbstractMoments
 from richter.probes.observe import inputs, torch_library, unwrapped
 from richter.probes.observe import layer as named_layer
 from richter.probes.probe import AbstractProbe
 from richter.probes.recorder import Logger, Rate, Recorder
-from richter.probes.standard import chosen_probes, standard
+from richter.probes.standard import POINTS, chosen_probes, kernel_probe, standard
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -78,6 +79,8 @@ def watch(
     loggers: Iterable[Logger] = (),
     rates: Mapping[str, float] | float | None = None,
     layer: str | None = None,
+    kernel: str | None = "full",
+    kernel_points: int | None = POINTS,
     strict: bool = False,
 ) -> Watch:
     """Watch a model while your own loop trains it; the model is left as it is at every look.
@@ -104,6 +107,8 @@ def watch(
         loggers: functions of (step, scalars), such as `to_tensorboard(writer)`.
         rates: learning rates by layer or parameter, relative to `rate`, where they differ.
         layer: whose output the features are; by default what the last weight layer reads.
+        kernel: whose movement is measured: full (every pair of outputs), trace (summed over outputs), or None.
+        kernel_points: of how many of the probe's examples the kernel is; its cost grows with their square.
         strict: raise when a probe fails in the middle of the run, instead of noting it and warning.
 
     >>> import torch
@@ -131,7 +136,12 @@ def watch(
         if rate is not None or rates is not None:
             raise ParameterError(message("`rate` and `rates`", "be left to the optimiser, or it to them", "both"))
         rate, rates, explain = _of_optimiser(unwrapped(model), optimiser)
-    known = standard(loss=loss, rates=1.0 if rates is None else rates, layer=layer)
+    relative = 1.0 if rates is None else rates
+    known = standard(loss=loss, rates=relative, layer=layer)
+    if kernel is not None:
+        count("`kernel_points`", len(batch[0]) if kernel_points is None else kernel_points)
+        moved = kernel_probe(kernel, relative, loss, kernel_points)
+        known[moved.name] = moved
     recorder = Recorder(
         chosen_probes(measure, known), batch, rate=rate, explain=explain, moments=moments, steps=steps, budget=budget,
         file=file, resume=resume, loggers=loggers, optional=measure is None, strict=strict,
