@@ -162,7 +162,7 @@ def recorder_for(
         [*chosen_probes(only, known), movement, *more], batch, rate=rate, explain=explain, moments=Always(),
         budget=None, optional=True, strict=True,
     )  # fmt: skip
-    made.attrs |= {
+    made.record.attrs |= {
         "clock": "steps" if rate is None else "flow", "outputs": outputs, "probe_points": len(batch[0]),
         "kernel": chosen, "draws": draws,
     }  # fmt: skip
@@ -224,7 +224,7 @@ def _see(model: nn.Module, recorder: Recorder, states: Sequence[Any], progress: 
                 put(model, state.tensors, state.path)
                 recorder.see(state.step, model)
                 tell(done + 1)
-        recorder.attrs["ended"] = "measured from checkpoints"
+        recorder.record.attrs["ended"] = "measured from checkpoints"
     finally:
         model.load_state_dict(before)
     return recorder.dataset()

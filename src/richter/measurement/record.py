@@ -105,12 +105,12 @@ def record(
         rates=layer_rates or 1.0, examples=len(task), kernel=kernel, draws=draws, seed=rng, only=only,
         more=[*more, *([Scores(task, loss)] if scores else [])],
     )  # fmt: skip
-    recorder.attrs |= {"task": task.name, "optimiser": optimiser, "learning_rate": rate, "training_loss": loss}
+    recorder.record.attrs |= {"task": task.name, "optimiser": optimiser, "learning_rate": rate, "training_loss": loss}
     run = train(
         model, task, steps=steps, rate=rate, optimiser=optimiser, batch=batch, loss=loss, momentum=momentum,
         layer_rates=layer_rates, moments=moments, on_moment=lambda step, seen: recorder.see(step, seen),
         progress=progress, rng=rng,
     )  # fmt: skip
-    recorder.attrs["ended"] = "done" if run.diverged_at is None else f"diverged at step {run.diverged_at}"
+    recorder.record.attrs["ended"] = "done" if run.diverged_at is None else f"diverged at step {run.diverged_at}"
     ds = recorder.dataset()
     return Measured((ds,), verdict(ds))
