@@ -61,6 +61,9 @@ def test_every_variable_is_what_its_probe_says(seed: int) -> None:
     kept, first = probes.conserved(net, batch=x), probes.conserved(before, batch=x)
     np.testing.assert_array_equal(now.delta, np.concatenate(list(kept.delta.values())))
     assert ds.neuron_pair.values.tolist() == ["0 → 2"] * 7 + ["2 → 4"] * 5
+    K, K0 = (probes.ntk(each, x) for each in (net, before))
+    assert float(now.kernel_distance_full) == pytest.approx(float(probes.kernel_distance(K, K0)), rel=1e-9)
+    assert ds.kernel_distance_full.attrs["kind"] == "full" and ds.kernel_distance_full.attrs["examples"] == "24"
     drift = probes.conserved_drift(kept, first)
     assert [float(v) for v in now.conserved_drift] == [pair[0] for pair in drift.values()]
     assert [float(v) for v in now.conserved_drift_relative] == [pair[1] for pair in drift.values()]
@@ -143,11 +146,13 @@ def _neuron_run(h: float, seconds: float) -> tuple[Any, Any]:
 
 def test_a_trained_network_has_the_variables_of_the_theory_at_first_order_in_the_step() -> None:
     steps = [0.02, 0.01, 0.005]
-    gaps: dict[str, list[float]] = {"loss": [], "delta": [], "predicted_drift": []}
+    gaps: dict[str, list[float]] = {"loss": [], "delta": [], "predicted_drift": [], "kernel_distance": []}
     for h in steps:
         ds, exact = _neuron_run(h, 3.0)
         gaps["loss"].append(float(np.abs(ds.loss - exact.loss.values).max()))
         gaps["delta"].append(float(np.abs(ds.delta[:, 0] - exact.delta.values).max()))
+        gaps["kernel_distance"].append(float(np.abs(ds.kernel_distance_full - exact.kernel_distance.values).max()))
+        assert float(exact.kernel_distance[-1]) > 0.1  # there is something to measure
         gaps["predicted_drift"].append(float(ds.predicted_drift.max()))
         assert float(ds.loss[0]) == pytest.approx(float(exact.loss[0]), rel=1e-14)
         assert_close(ds.delta_predicted.values, ds.delta.values, IDENTITY, scale=1.0)
@@ -361,6 +366,29 @@ def test_sequences_have_a_loss_at_every_position(seed: int) -> None:
     assert "layer_alignment" in made and "multi_head_attention" in made.layer_alignment.attrs["excluded"]
 
 
+def test_the_kernel_is_of_one_kind_and_of_so_many_examples(seed: int) -> None:
+    net, (x, y) = mlp(seed), _data(seed)
+    options: dict[str, Any] = {"probe": (x, y), "rate": 0.05, "budget": None, "kernel_points": 5}
+    with watch(net, **options, kernel="trace") as see:
+        loop(net, x, y, see, 4)
+    ds = see.dataset()
+    K, K0 = (probes.ntk(each, x[:5], outputs="trace") for each in (net, mlp(seed)))
+    assert float(ds.kernel_distance_trace[-1]) == pytest.approx(float(probes.kernel_distance(K, K0)), rel=1e-9)
+    assert ds.kernel_change_trace.attrs["examples"] == "5" and "kernel_distance_full" not in ds
+    rates = {"0": 0.0, "2": 1.0, "4": 3.0}
+    with watch(mlp(seed), **options, rates=rates) as see:
+        loop(see.model, x, y, see, 2)
+    K, K0 = (probes.ntk(each, x[:5], rates=rates) for each in (see.model, mlp(seed)))
+    distance = float(see.dataset().kernel_distance_full[-1])
+    assert distance == pytest.approx(float(probes.kernel_distance(K, K0)), rel=1e-9)
+    assert not [name for name in watch(net, probe=x, kernel=None).dataset() if "kernel" in str(name)]
+    big = nn.Linear(4, 100).double()
+    assert (
+        "at most 4096 outputs on its examples (they have 6400)"
+        in watch(big, probe=_data(seed, 64)[0]).dataset().left_out
+    )
+
+
 def test_outputs_that_are_too_many_are_left_out(seed: int) -> None:
     net, (x, _) = mlp(seed), _data(seed, 6000)
     ds = watch(net, probe=x).dataset()
@@ -392,6 +420,8 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
         ParameterError,
         r"the batch must be a tensor or an \(inputs, labels\) pair of tensors\. Got str\.",
     ),
+    ({"kernel": "diagonal"}, ParameterError, r"`kernel` must be one of full, trace, or None\. Got diagonal\."),
+    ({"kernel_points": 0}, ParameterError, r"`kernel_points` must be a whole number ≥ 1\. Got 0\."),
     ({"file": "run.csv"}, OSError, r"the file of a record must end in \.nc\. Got run\.csv\."),
     ({"file": "nowhere/run.nc"}, OSError, r"the folder of the file must exist\. Got nowhere\."),
 ]
@@ -425,10 +455,11 @@ def test_a_probe_that_does_not_fit_the_model_is_one_line(seed: int) -> None:
         watch(lambda x: x, probe=x)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="`rate` and `rates` must be left to the optimiser, or it to them"):
         watch(net, probe=x, rate=0.1, optimiser=torch.optim.SGD(net.parameters(), lr=0.1))
-    with pytest.raises(
-        ParameterError, match=r"the network's output must have the shape \(24, 1\)\. Got shape \(24, 2\)"
-    ):
+    with pytest.raises(ParameterError, match=r"the targets must have shape \(24, 2\)\. Got \(24, 1\)\."):
         watch(net, probe=(x, y[:, :1]))
+    wanted = r"the network's output must have the shape \(24, 1\)\. Got shape \(24, 2\)\."
+    with pytest.raises(ParameterError, match=wanted):
+        watch(net, probe=(x, y[:, :1]), measure=["loss"])
 
 
 def test_a_recorder_can_be_used_without_watch_and_starts_at_the_first_step_seen(seed: int) -> None:
