@@ -51,7 +51,7 @@ def compare(
         sides.append(kind.of(**read_parameters(kind, params, set_ or [], context.args)))
     if all(isinstance(side, str) for side in sides) and (params or set_ or context.args):
         raise ParameterError(
-            message("two runs", "be compared without parameters", (set_ or context.args or [params])[0])
+            message("two runs", "be compared without parameters", (set_ or context.args or [str(params)])[0])
         )
     made = call(*sides)
     if out is not None:

@@ -6,7 +6,7 @@ import importlib
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -77,12 +77,15 @@ def measure(
             raise ParameterError(message("recorded runs", "come alone", got, "Give --model to measure checkpoints."))
         made = call([str(path) for path in runs or []])
     else:
-        options = {
+        options: dict[str, Any] = {
             "rate": rate, "loss": loss, "optimiser": optimiser, "momentum": momentum, "kernel": kernel, "layer": layer,
             "points": points, "draws": draws, "seed": seed,
         }  # fmt: skip
         build = factory(model)
-        each = [call(build, one, None if probe is None else str(probe), **options) for one in checkpoints or [None]]
+        each = [
+            call(build, one, None if probe is None else str(probe), **options)
+            for one in (checkpoints or cast("list[Any]", [None]))
+        ]
         made = each[0] if len(each) == 1 else call([m.dataset for m in each])
     _write(made, out, save)
     if as_json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -68,7 +69,7 @@ class DirectionSpeed(AbstractExperiment):
                 Networks.together([students(world, cells) for world in worlds]),
                 [world.task for world in worlds for _ in cells], steps=steps, rate=step, dtype="float64",
                 moments=looks, see=("train_loss", "parameters"),
-                progress=lambda share, place=place: progress("gradient descent", (place + share) / 2),
+                progress=partial(_tell, progress, place),
             ).dataset  # fmt: skip
             w, a = run.weight1.values, run.weight2.values[:, :, 0]
             size = np.linalg.norm(w, axis=-1)
@@ -154,3 +155,7 @@ class DirectionSpeed(AbstractExperiment):
 
     def _scale(self, ds: xr.Dataset) -> str:
         return f"d = 2, n = 20, h = {2 * (self.width // 2)}, {ds.sizes['seed']} seeds, {self.steps:,} steps"
+
+
+def _tell(progress: Progress, place: int, share: float) -> None:
+    progress("gradient descent", (place + share) / 2)

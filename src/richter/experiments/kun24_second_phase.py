@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -68,7 +69,7 @@ class SecondPhase(AbstractExperiment):
                 [world.task for world in worlds for _ in cells], steps=steps,
                 rate=np.tile(step / np.array(self.sizes), self.seeds), dtype="float64",
                 moments=log_moments(steps, self.moments), see=("train_loss", "kernel_distance", "hamming"),
-                progress=lambda done, place=place: progress("gradient descent", (place + done) / 2),
+                progress=partial(_tell, progress, place),
             ).dataset  # fmt: skip
             # In units of 1/|δ| all sizes are looked at at the same times, which are the same for both widths.
             times = np.geomspace(10 * step, self.span * share, self.moments)
@@ -152,3 +153,7 @@ class SecondPhase(AbstractExperiment):
 
 def _listed(values: Floats | tuple[float, ...]) -> str:
     return ", ".join(f"{value:.3g}" for value in values)
+
+
+def _tell(progress: Progress, place: int, share: float) -> None:
+    progress("gradient descent", (place + share) / 2)
