@@ -82,7 +82,7 @@ def measure(
             "points": points, "draws": draws, "seed": seed,
         }  # fmt: skip
         build = factory(model)
-        given: list[Any] = list(checkpoints or [None])
+        given: list[Any] = [*checkpoints] if checkpoints else [None]
         each = [call(build, one, None if probe is None else str(probe), **options) for one in given]
         made = each[0] if len(each) == 1 else call([m.dataset for m in each])
     _write(made, out, save)
