@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from richter.errors import ParameterError, message
-from richter.probes.blocks import pieces
-from richter.probes.contract import Kind, Piece, inner
+from richter.probes.blocks import Combinations, Gradients
+from richter.probes.budget import bytes_of
+from richter.probes.contract import Kind
 from richter.probes.observe import inputs, torch_library
 from richter.probes.tangent import Changed, Plan, Positions, Rates, examine
+from richter.probes.tiles import tiles
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -39,6 +41,7 @@ def ntk(
     outputs: Kind = "full",
     rates: Rates = None,
     *,
+    memory: int | float | str = "1 GiB",
     precision: Precision = "model",
     positions: Positions = None,
 ) -> xr.DataArray:
@@ -52,6 +55,7 @@ def ntk(
             "diagonal" i = j (N, N2, C).
         rates: learning rates ≥ 0 by names of parameters or layers or by patterns ("*.bias"); one not named has
             rate 1. A parameter with `requires_grad=False` does not learn.
+        memory: bytes, or a text such as "2 GiB", for all but the result; more examples are taken in more blocks.
         precision: "model": gradients as the model computes them, sums over layers in float64. "float64": all of it,
             on a copy of the model.
         positions: which positions of a sequence's outputs (example, position, output) to take; all without it.
@@ -63,12 +67,14 @@ def ntk(
     if outputs not in get_args(Kind):
         raise ParameterError(message("`outputs`", f"be one of {', '.join(get_args(Kind))}", outputs))
     model, x, other = _prepared(model, x, x2, precision)
+    budget = bytes_of(memory)
     plan = examine(model, x, rates, positions)
+    side = lambda plan, x: Gradients(model, x, plan, outputs, positions, Combinations(plan.outputs))
     try:
-        K = _kernel(model, x, other, plan, outputs, positions)
+        K = _kernel(side(plan, x), None if other is None else side(plan, other), budget)
     except Changed:
         plan = all_by_functions(plan)
-        K = _kernel(model, x, other, plan, outputs, positions)
+        K = _kernel(side(plan, x), None if other is None else side(plan, other), budget)
     return labelled(K, outputs, plan, precision)
 
 
@@ -116,18 +122,24 @@ def _prepared(
     return model, made[0], made[1]
 
 
-def _kernel(
-    model: nn.Module, x: Tensor, x2: Tensor | None, plan: Plan, kind: Kind, positions: Positions
-) -> NDArray[np.float64]:
-    first = pieces(model, x, plan, kind, positions)
-    second = first if x2 is None else pieces(model, x2, plan, kind, positions)
-    return _joined(first, second, kind, (x.shape[0], (x if x2 is None else x2).shape[0], plan.outputs))
-
-
-def _joined(first: list[Piece], second: list[Piece], kind: Kind, sizes: tuple[int, int, int]) -> NDArray[np.float64]:
-    n, m, C = sizes
-    shape = {"full": (n, C, m, C), "trace": (n, m), "diagonal": (C, n, m)}[kind]
-    K = np.zeros(shape)
-    for p, q in zip(first, second, strict=True):
-        K += inner(p, q, kind).cpu().numpy()
+def _kernel(of: Gradients, other: Gradients | None, budget: int) -> NDArray[np.float64]:
+    """The whole kernel, written tile by tile."""
+    n, m, C = len(of.x), len((other or of).x), of.combinations.count
+    kind = of.kind
+    K = np.zeros({"full": (n, C, m, C), "trace": (n, m), "diagonal": (C, n, m)}[kind])
+    for tile in tiles(of, other, budget):
+        r, c, i, j = tile.rows, tile.columns, tile.outputs, tile.outputs_2
+        values = tile.values.numpy()
+        if kind == "full":
+            K[r, i, c, j] = values
+            if tile.mirrored:
+                K[c, j, r, i] = values.transpose(2, 3, 0, 1)
+        elif kind == "trace":
+            K[r, c] += values
+            if tile.mirrored:
+                K[c, r] += values.T
+        else:
+            K[i, r, c] = values
+            if tile.mirrored:
+                K[i, c, r] = values.transpose(0, 2, 1)
     return K.transpose(0, 2, 1, 3) if kind == "full" else K.transpose(1, 2, 0) if kind == "diagonal" else K

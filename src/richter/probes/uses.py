@@ -54,6 +54,7 @@ class Site:
     data: Any = None
     version: int = 0
     facts: dict[str, Any] = field(default_factory=dict)
+    patches: Any = None  # of a convolution, once they are made
 
 
 @dataclass
