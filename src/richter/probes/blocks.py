@@ -17,6 +17,8 @@ from richter.probes.uses import Site, watched
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+TOGETHER = 2**23  # numbers of δ that wait to be multiplied together
+
 
 @dataclass(frozen=True)
 class Combinations:
@@ -60,9 +62,10 @@ class Gradients:
             made.append(True)
             if group.factors:
                 t, a, b = group.sizes
+                table = group.table  # its gradient is mostly zeros
                 size, kept = C * a * b, len(group.places) * t * (a + C * b)
                 cheap = cost_written(self.kind, C, a * b) < cost_of_places(self.kind, C, t, a, b, len(group.places))
-                made[-1] = cheap and (size <= 4 * kept or 16 * size * len(self.x) <= budget)
+                made[-1] = cheap and not table and (size <= 4 * kept or 16 * size * len(self.x) <= budget)
         return tuple(made)
 
     def sizes(self, written: tuple[bool, ...]) -> Sizes:
@@ -180,9 +183,13 @@ class _Kept:
         self.counts = [plan.counts[name] for name in group.parameters]
         self.values: list[Any] = []  # one of (n, C, entry), or one of (n, C, t, b) per use
         self.data: list[Any] = []
+        self.waiting: list[Any] = []  # δ of several outputs, to be multiplied together
 
     def add(self, sites: list[Site], deltas: list[Any], batch: slice, c: int) -> None:
         size = batch.stop - batch.start
+        if self.written and self.group.factors and len(self.group.places) == 1:
+            self._wait(sites[self.group.places[0][0]], deltas[self.group.places[0][0]], batch, c)
+            return
         if self.written:
             first = 0
             for k in range(len(self.counts)):
@@ -208,6 +215,29 @@ class _Kept:
                 self.values[place] = d[:, None]  # no copy
             else:
                 self._room(place, tuple(d.shape[1:]), d)[batch, c] = d
+
+    def _wait(self, site: Site, delta: Any, batch: slice, c: int) -> None:
+        """Products of several outputs' δ with one input at a time: few large ones are faster than many small."""
+        torch = torch_library("The kernel")
+        if delta is None:
+            return
+        self.waiting.append(delta)
+        held = len(self.waiting) * delta.numel()
+        if c + 1 < self.outputs and held < TOGETHER:
+            return
+        n, k = batch.stop - batch.start, len(self.waiting)
+        d = torch.stack([rows(site, delta, n) for delta in self.waiting], 1)
+        x = columns(site, n)
+        b, a = d.shape[-1], x.shape[-1]
+        room = self._room(0, (sum(self.counts),), d)[batch, c + 1 - k : c + 1]
+        if self.group.flipped[0]:
+            made = x.transpose(1, 2)[:, None] @ d
+        else:
+            made = (d.transpose(2, 3).reshape(n, k * b, -1) @ x).view(n, k, b, a)
+        room[..., : self.counts[0]] = made.flatten(2).mul_(self.roots[0])
+        if len(self.counts) == 2:
+            room[..., self.counts[0] :] = d.sum(2).mul_(self.roots[1])
+        self.waiting = []
 
     def _room(self, place: int, shape: tuple[int, ...], like: Any) -> Any:
         torch = torch_library("The kernel")

@@ -129,7 +129,7 @@ def _kernel(of: Gradients, other: Gradients | None, budget: int) -> NDArray[np.f
     K = np.zeros({"full": (n, C, m, C), "trace": (n, m), "diagonal": (C, n, m)}[kind])
     for tile in tiles(of, other, budget):
         r, c, i, j = tile.rows, tile.columns, tile.outputs, tile.outputs_2
-        values = tile.values.numpy()
+        values = tile.values
         if kind == "full":
             K[r, i, c, j] = values
             if tile.mirrored:

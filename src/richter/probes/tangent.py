@@ -131,6 +131,7 @@ class Group:
     sizes: tuple[int, int, int] = (1, 1, 1)  # places t in one example, columns a and rows b of the gradient's factors
     flipped: tuple[bool, ...] = ()  # for every use, whether the matrix is stored the other way round
     shape: tuple[int, int] = (1, 1)  # of the matrix as it is stored
+    table: bool = False  # whether one use is an embedding
 
 
 @dataclass(frozen=True)
@@ -294,4 +295,5 @@ def _matrix(names: tuple[str, ...], used: list[tuple[int, str]], sites: Sequence
         rows, columns = (count // b, b) if turned[-1] else (b, count // b)
     extra = len(names) - 1
     shape = (rows + extra * turned[0], columns + extra * (not turned[0]))
-    return Group(names, tuple(used), True, most, tuple(turned), shape)
+    table = any(sites[i].kind == "table" for i, _ in used)
+    return Group(names, tuple(used), True, most, tuple(turned), shape, table)

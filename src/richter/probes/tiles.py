@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from richter.probes.blocks import Gradients
 from richter.probes.budget import Split
 from richter.probes.contract import Kind, Piece, inner
-from richter.probes.observe import torch_library
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-EDGE = 1024  # rows of one tile, of examples and outputs
+EDGE = 512  # rows of one tile, of examples and outputs
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class Tile:
     columns: slice
     outputs: slice
     outputs_2: slice
-    values: Tensor
+    values: NDArray[np.float64]
     mirrored: bool
 
 
@@ -72,7 +71,6 @@ def _cut(
 ) -> Iterator[Tile]:
     """The products of two blocks, in tiles; of a block with itself one half of them."""
     rows, columns, outputs, outputs_2 = where
-    torch = torch_library("The kernel")
     n, m, C, D = (s.stop - s.start for s in (rows, columns, outputs, outputs_2))
     edge = max(1, EDGE // (C if kind == "full" else 1))
     for a in _parts(n, edge):
@@ -86,8 +84,8 @@ def _cut(
                 "trace": (a.stop - a.start, b.stop - b.start),
                 "diagonal": (C, a.stop - a.start, b.stop - b.start),
             }[kind]
-            made = torch.zeros(shape, dtype=torch.float64)
+            made = np.zeros(shape)
             for x, y in zip(left, right, strict=True):
-                made += inner(x, y, kind).to(device="cpu")
+                made += inner(x, y, kind).cpu().numpy()
             at = lambda whole, part: slice(whole.start + part.start, whole.start + part.stop)
             yield Tile(at(rows, a), at(columns, b), outputs, outputs_2, made, mirrored or (own and a != b))
