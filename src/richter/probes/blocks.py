@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from richter.probes.budget import Sizes, Split, split
+from richter.probes.memory import Sizes, Split, split
 from richter.probes.contract import Factors, Kind, Piece, Term, Written, cost_of_places, cost_written
 from richter.probes.gradients import columns, rows, written_out
 from richter.probes.observe import torch_library
@@ -226,17 +226,18 @@ class _Kept:
         if c + 1 < self.outputs and held < TOGETHER:
             return
         n, k = batch.stop - batch.start, len(self.waiting)
-        d = torch.stack([rows(site, delta, n) for delta in self.waiting], 1)
         x = columns(site, n)
-        b, a = d.shape[-1], x.shape[-1]
-        room = self._room(0, (sum(self.counts),), d)[batch, c + 1 - k : c + 1]
-        if self.group.flipped[0]:
-            made = x.transpose(1, 2)[:, None] @ d
+        b, a = self.group.sizes[2], x.shape[-1]
+        if site.kind == "conv" and delta.shape[0] == n:  # as they are: (example, output, row, place)
+            d = torch.stack([delta.flatten(2) for delta in self.waiting], 1)
         else:
-            made = (d.transpose(2, 3).reshape(n, k * b, -1) @ x).view(n, k, b, a)
+            d = torch.stack([rows(site, delta, n).transpose(1, 2) for delta in self.waiting], 1)
+        room = self._room(0, (sum(self.counts),), d)[batch, c + 1 - k : c + 1]
+        made = (d.flatten(1, 2) @ x).view(n, k, b, a)
+        made = made.transpose(2, 3) if self.group.flipped[0] else made
         room[..., : self.counts[0]] = made.flatten(2).mul_(self.roots[0])
         if len(self.counts) == 2:
-            room[..., self.counts[0] :] = d.sum(2).mul_(self.roots[1])
+            room[..., self.counts[0] :] = d.sum(3).mul_(self.roots[1])
         self.waiting = []
 
     def _room(self, place: int, shape: tuple[int, ...], like: Any) -> Any:

@@ -1,72 +1,103 @@
-"""A memory budget, and how many examples and outputs fit into it at once."""
+"""How much of a run's time the watching may take, and what it took."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
-from richter.errors import ParameterError, message
+HORIZON = 30.0  # seconds of training from which on the share holds
+ADVANCE = 1 / 3  # of what is left for the looks by then is granted at once, because the early steps matter most
+LEDGER = 0.2  # of the share goes at most to the gradients that are seen between two looks
+SAVING = 0.2  # and this much to writing the file before the end
 
-UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
+@dataclass
+class Budget:
+    """Seconds spent on watching, out of a share of the seconds of training; a share of None is no limit.
 
-def bytes_of(memory: int | float | str) -> int:
-    """A budget in bytes, from a number or a text.
-
-    >>> bytes_of("1.5 GiB"), bytes_of(1000)
-    (1610612736, 1000)
+    What the start of a run costs, libraries loaded for it included, and what its end will cost is always spent; a
+    look in between has to fit. From 30 s of training on the whole costs at most the share, unless the start and the
+    end alone cost more. Before, what will be left for the looks by then is granted bit by bit, a third of it at once.
     """
-    found = re.fullmatch(r"\s*([0-9.]+(?:e[0-9]+)?)\s*([a-zA-Z]*)\s*", str(memory))
-    try:
-        size = float(found[1]) * UNITS[found[2].upper()] if found else 0.0
-    except (KeyError, ValueError):
-        size = 0.0
-    if not 1 <= size < 2**60:
-        raise ParameterError(message("`memory`", 'be bytes or a text such as "2 GiB"', memory))
-    return int(size)
 
+    share: float | None = 0.05
+    clock: Callable[[], float] = time.perf_counter
+    before: float = 0.0  # seconds spent up to the look that is going on
+    costs: dict[str, float] = field(default_factory=dict)  # name → seconds it will take, by what it took
+    totals: dict[str, float] = field(default_factory=dict)  # name → seconds that it took in all
+    first: float = 0.0  # seconds that the start took
+    began: float = field(init=False)
+    since: float | None = field(default=None, init=False)  # when the look that is going on began
 
-@dataclass(frozen=True)
-class Sizes:
-    """Bytes that one example needs: its pass, its data in factors, and its gradients per output."""
+    def __post_init__(self) -> None:
+        """Start the clock."""
+        self.begin()
 
-    graph: float
-    data: float
-    gradients: float
+    def begin(self) -> None:
+        """Start the clock, again."""
+        self.began = self.clock()
 
+    @contextmanager
+    def spending(self) -> Iterator[None]:
+        """Time spent on watching; what is nested is counted once."""
+        if self.since is not None:
+            yield
+            return
+        self.since = self.clock()
+        try:
+            yield
+        finally:
+            self.before, self.since = self.spent, None
 
-@dataclass(frozen=True)
-class Split:
-    """Examples in one block, examples in one pass, outputs at once."""
+    @contextmanager
+    def cost_of(self, name: str) -> Iterator[None]:
+        """Learn what one item costs: the last time, or half the time before if that is more."""
+        start = self.clock()
+        try:
+            yield
+        finally:
+            took = self.clock() - start
+            self.costs[name] = max(took, self.costs.get(name, 0.0) / 2)
+            self.totals[name] = self.totals.get(name, 0.0) + took
 
-    block: int
-    batch: int
-    outputs: int
+    @property
+    def spent(self) -> float:
+        """Seconds spent on watching so far."""
+        return self.before + (0.0 if self.since is None else self.clock() - self.since)
 
+    @property
+    def trained(self) -> float:
+        """Seconds since the start that were not spent on watching."""
+        return max(self.clock() - self.began - self.spent, 0.0)
 
-def split(sizes: Sizes, examples: int, outputs: int, budget: int, sets: int = 1) -> Split:
-    """Blocks that fit: two blocks of gradients are held at a time, and one pass is under way.
+    @property
+    def overhead(self) -> float:
+        """(seconds with watching)/(seconds without) − 1 so far."""
+        trained = self.trained
+        return self.spent / trained if trained > 0 else float("nan")
 
-    `sets`: how many sets of outputs of one block are held together if not all fit.
+    def affords(self, name: str, held_back: float = 0.0, part: float = 1.0) -> bool:
+        """Whether one more of `name` fits now, into its part too, with some seconds held back for the end."""
+        if self.share is None:
+            return True
+        cost = self.costs.get(name, 0.0)
+        granted = self._granted(held_back)
+        return self.spent + cost + held_back <= granted and self.totals.get(name, 0.0) + cost <= part * granted
 
-    >>> split(Sizes(10, 10, 10), examples=100, outputs=4, budget=10**9)
-    Split(block=100, batch=100, outputs=4)
-    """
-    held, passing = 0.5 * budget, 0.35 * budget
-    whole = sizes.data + outputs * sizes.gradients
-    batch = max(1, min(examples, int(passing / sizes.graph)))
-    if examples * whole <= held:
-        return Split(examples, batch, outputs)
-    block = int(held / (2 * whole))
-    if block >= min(examples, max(8, outputs // 4)):
-        return Split(block, min(batch, block), outputs)
-    # Few outputs at a time; the pass stays in memory between them.
-    for at_once in (outputs // 2**k for k in range(1, 40)):
-        at_once = max(1, at_once)
-        each = sizes.graph + sizes.data + sets * at_once * sizes.gradients
-        if examples * each <= 0.85 * budget:
-            return Split(examples, examples, at_once)
-        block = max(1, int(0.85 * budget / (2 * each)))
-        if block >= min(examples, 8) or at_once == 1:
-            return Split(block, block, at_once)
-    raise AssertionError
+    def _granted(self, held_back: float) -> float:
+        """Seconds that may have been spent by now, the start and the end among them."""
+        share, trained = self.share or 0.0, self.trained
+        fixed = self.first + held_back
+        room = share * HORIZON - fixed
+        if trained >= HORIZON or room <= 0:
+            return share * trained
+        return max(share * trained, fixed + room * (ADVANCE + (1 - ADVANCE) * trained / HORIZON))
+
+    def stride(self, steps: int, name: str) -> int:
+        """Every how many steps an item may be repeated that has a small part of the share to itself."""
+        cost, trained = self.costs.get(name, 0.0), self.trained
+        if self.share is None or not (cost and steps and trained):
+            return 1
+        return max(1, -int(-cost * steps // (LEDGER * self.share * trained)))

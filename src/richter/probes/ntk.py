@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from richter.errors import ParameterError, message
 from richter.probes.blocks import Combinations, Gradients
-from richter.probes.budget import bytes_of
+from richter.probes.memory import bytes_of
 from richter.probes.contract import Kind
 from richter.probes.observe import inputs, torch_library
 from richter.probes.tangent import Changed, Plan, Positions, Rates, examine
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 Precision = Literal["model", "float64"]
+T = TypeVar("T")
 DIMS = {
     "full": ("example", "example_2", "output", "output_2"),
     "trace": ("example", "example_2"),
@@ -64,18 +66,33 @@ def ntk(
         a float64 DataArray `ntk_full`, `ntk_trace` or `ntk_diagonal`, whose attributes say the `kind` and which
         parameters had to go through torch.func, and why (`fallback`).
     """
+    check_kind(outputs)
+    model, x, other = prepared(model, x, x2, precision)
+    make = lambda plan: _kernel(*_sides(model, x, other, plan, outputs, positions), bytes_of(memory))
+    K, plan = with_plan(examine(model, x, rates, positions), make)
+    return labelled(K, outputs, plan, precision)
+
+
+def check_kind(outputs: str) -> None:
+    """An error if there is no such kind of kernel."""
     if outputs not in get_args(Kind):
         raise ParameterError(message("`outputs`", f"be one of {', '.join(get_args(Kind))}", outputs))
-    model, x, other = _prepared(model, x, x2, precision)
-    budget = bytes_of(memory)
-    plan = examine(model, x, rates, positions)
-    side = lambda plan, x: Gradients(model, x, plan, outputs, positions, Combinations(plan.outputs))
+
+
+def with_plan(plan: Plan, work: Callable[[Plan], T]) -> tuple[T, Plan]:
+    """What `work` gives with a plan, or with nothing taken apart if the model takes another way than planned."""
     try:
-        K = _kernel(side(plan, x), None if other is None else side(plan, other), budget)
+        return work(plan), plan
     except Changed:
         plan = all_by_functions(plan)
-        K = _kernel(side(plan, x), None if other is None else side(plan, other), budget)
-    return labelled(K, outputs, plan, precision)
+        return work(plan), plan
+
+
+def _sides(
+    model: nn.Module, x: Tensor, other: Tensor | None, plan: Plan, kind: Kind, positions: Positions
+) -> tuple[Gradients, Gradients | None]:
+    side = lambda x: Gradients(model, x, plan, kind, positions, Combinations(plan.outputs))
+    return side(x), None if other is None else side(other)
 
 
 def all_by_functions(plan: Plan) -> Plan:
@@ -97,9 +114,10 @@ def labelled(K: NDArray[np.float64], kind: Kind, plan: Plan, precision: str) -> 
     return xr.DataArray(K, dims=DIMS[kind], name=f"ntk_{kind}", attrs=attrs)
 
 
-def _prepared(
+def prepared(
     model: nn.Module, x: Tensor, x2: Tensor | None, precision: Precision
 ) -> tuple[nn.Module, Tensor, Tensor | None]:
+    """The model and the inputs of both sides, checked, in the precision asked for."""
     torch = torch_library("The kernel")
     if precision not in get_args(Precision):
         raise ParameterError(message("`precision`", f"be one of {', '.join(get_args(Precision))}", precision))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from richter.probes.blocks import Gradients
-from richter.probes.budget import Split
+from richter.probes.memory import Split
 from richter.probes.contract import Kind, Piece, inner
 
 EDGE = 512  # rows of one tile, of examples and outputs
