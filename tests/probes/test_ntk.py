@@ -19,7 +19,6 @@ NAMES = list(zoo(0))
 FALLBACK = {
     "recurrent": ["head.parametrizations.weight.original0", "head.parametrizations.weight.original1"]
     + [f"inner.{kind}_{side}h_l0" for kind in ("weight", "bias") for side in "ih"],
-    "attention": ["block.in_proj_bias", "block.in_proj_weight", "block.out_proj.bias", "block.out_proj.weight"],
 }
 
 

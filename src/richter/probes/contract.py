@@ -1,4 +1,4 @@
-"""Per-example gradients of one block of examples, kept as factors or written out, and their inner products.
+"""Per-example gradients of one block of examples, as factors or written out, and their inner products.
 
 Kinds of product: "full" (n, C, m, C) all pairs of outputs; "trace" (n, m) summed over equal outputs; "diagonal"
 (C, n, m) equal outputs, not summed.
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Kind = Literal["full", "trace", "diagonal"]
-PRODUCTS = 2**22  # entries of one block of products over places
+SCRATCH = 2**22  # entries of one block of intermediate products
 
 
 @dataclass(frozen=True)
@@ -24,24 +24,56 @@ class Written:
 
     values: Tensor
 
+    def __getitem__(self, part: slice) -> Written:
+        return Written(self.values[part])
+
+
+@dataclass(frozen=True)
+class Term:
+    """One use of a matrix: Σ_t δ_t x_tᵀ, δ (n, C, t, b), x (n, t, a) or, for a table, the row's index (n, t).
+
+    `flipped`: the matrix is stored as (a, b), so that the gradient is Σ_t x_t δ_tᵀ.
+    """
+
+    delta: Tensor
+    data: Tensor
+    flipped: bool
+
+    def __getitem__(self, part: slice) -> Term:
+        return Term(self.delta[part], self.data[part], self.flipped)
+
 
 @dataclass(frozen=True)
 class Factors:
-    """Gradients Σ_t δ_t x_tᵀ: δ (n, C, t, b), x (n, t, a) or, for a table, the row's index (n, t)."""
+    """The gradient of one matrix, (n, C, row, column), as a sum over its uses; never written out as a whole."""
 
-    rows: Tensor
-    columns: Tensor
+    terms: tuple[Term, ...]
+    shape: tuple[int, int]
+
+    def __getitem__(self, part: slice) -> Factors:
+        return Factors(tuple(term[part] for term in self.terms), self.shape)
 
 
 Piece = Written | Factors
 
 
-def cheaper_written(kind: Kind, outputs: int, places: int, a: int, b: int) -> bool:
-    """Whether inner products cost less from the gradients themselves than from their factors."""
-    pairs = {"full": outputs**2, "trace": outputs, "diagonal": outputs}[kind]
-    products = {"full": outputs**2, "trace": 1, "diagonal": outputs}[kind]
-    # A multiplication in a matrix product is cheap; one of a product entry by entry goes through memory.
-    return pairs * a * b < places**2 * (a + pairs * b + 8 * products)
+def pairs(kind: Kind, outputs: int) -> int:
+    """Products of outputs that a pair of examples needs."""
+    return outputs**2 if kind == "full" else outputs
+
+
+def cost_written(kind: Kind, outputs: int, size: int) -> float:
+    """Operations per pair of examples from gradients that are written out."""
+    return 2 * pairs(kind, outputs) * size
+
+
+def cost_of_places(kind: Kind, outputs: int, t: int, a: int, b: int, uses: int = 1) -> float:
+    """The same from factors, over pairs of places.
+
+    A multiplication in a matrix product is cheap; one entry by entry goes through memory.
+    """
+    products = outputs**2 if kind == "full" else 1 if kind == "trace" else outputs
+    return uses**2 * t**2 * (2 * a + 2 * pairs(kind, outputs) * b + 12 * products)
 
 
 def inner(p: Piece, q: Piece, kind: Kind) -> Tensor:
@@ -49,16 +81,21 @@ def inner(p: Piece, q: Piece, kind: Kind) -> Tensor:
     if isinstance(p, Written) and isinstance(q, Written):
         return _dot(p.values, q.values, kind)
     assert isinstance(p, Factors) and isinstance(q, Factors)
-    n, C, t = p.rows.shape[:3]
-    m, s = q.rows.shape[0], q.rows.shape[2]
-    if t == 1 and s == 1:
-        over = _dot(p.rows[:, :, 0], q.rows[:, :, 0], kind)
-        alike = _alike(p.columns, q.columns)[:, 0, :, 0]
+    (n, C, t), (m, _, s) = p.terms[0].delta.shape[:3], q.terms[0].delta.shape[:3]
+    if len(p.terms) == 1 and t == s == 1:
+        over = _dot(p.terms[0].delta[:, :, 0], q.terms[0].delta[:, :, 0], kind)
+        alike = _alike(p.terms[0].data, q.terms[0].data, over.dtype)[:, 0, :, 0]
         return over.mul_(alike[:, None, :, None] if kind == "full" else alike)
+    rows, columns = p.shape
+    forming = 2 * C * rows * columns * sum(x.data.shape[1] for x in p.terms) * (1 / n + 1 / m)
+    a, b = p.terms[0].data.shape[-1] if p.terms[0].data.ndim == 3 else 1, p.terms[0].delta.shape[-1]
+    by_rows = cost_written(kind, C, rows * columns) + forming
+    if by_rows < cost_of_places(kind, C, t, a, b, len(p.terms)):
+        return _by_rows(p, q, kind)
     torch = torch_library("The kernel")
-    outer = C * C if kind == "full" else C if kind == "diagonal" else 1
-    step = max(1, PRODUCTS // max(1, m * t * s * outer))
-    parts = [_over_places(Factors(p.rows[i : i + step], p.columns[i : i + step]), q, kind) for i in range(0, n, step)]
+    outer = C * C if kind == "full" else C
+    step = max(1, SCRATCH // max(1, m * t * s * outer))
+    parts = [_by_places(p[i : i + step], q, kind) for i in range(0, n, step)]
     return torch.cat(parts, 1 if kind == "diagonal" else 0)
 
 
@@ -72,23 +109,86 @@ def _dot(p: Tensor, q: Tensor, kind: Kind) -> Tensor:
     return p.transpose(0, 1) @ q.permute(1, 2, 0)
 
 
-def _alike(x: Tensor, y: Tensor) -> Tensor:
-    """Products of columns, (n, t, m, s); for indices 1 where they are equal."""
-    torch = torch_library("The kernel")
+def _alike(x: Tensor, y: Tensor, dtype: object) -> Tensor:
+    """Products of data, (n, t, m, s); for indices 1 where they are equal."""
     if x.ndim == 2:
-        return (x[:, :, None, None] == y[None, None]).to(torch.get_default_dtype())
+        return (x[:, :, None, None] == y[None, None]).to(dtype)  # type: ignore[call-overload]
     return (x.reshape(-1, x.shape[-1]) @ y.reshape(-1, y.shape[-1]).T).view(*x.shape[:2], *y.shape[:2])
 
 
-def _over_places(p: Factors, q: Factors, kind: Kind) -> Tensor:
-    n, C, t, b = p.rows.shape
-    m, _, s, _ = q.rows.shape
-    alike = _alike(p.columns, q.columns).to(p.rows.dtype)
+def _by_places(p: Factors, q: Factors, kind: Kind) -> Tensor:
+    """Σ over pairs of places of the product of what is alike on both sides of the matrix."""
+    made = None
+    for x in p.terms:
+        for y in q.terms:
+            got = _same_side(x, y, kind) if x.flipped == y.flipped else _across(x, y, kind)
+            made = got if made is None else made.add_(got)
+    assert made is not None
+    return made
+
+
+def _same_side(p: Term, q: Term, kind: Kind) -> Tensor:
+    n, C, t, b = p.delta.shape
+    m, D, s, _ = q.delta.shape
+    alike = _alike(p.data, q.data, p.delta.dtype)
     if kind == "full":
-        over = (p.rows.reshape(-1, b) @ q.rows.reshape(-1, b).T).view(n, C, t, m, C, s)
+        over = (p.delta.reshape(-1, b) @ q.delta.reshape(-1, b).T).view(n, C, t, m, D, s)
         return over.mul_(alike[:, None, :, :, None]).sum((2, 5))
     if kind == "trace":
-        left, right = (x.transpose(1, 2).reshape(-1, C * b) for x in (p.rows, q.rows))
+        left, right = (x.transpose(1, 2).reshape(-1, C * b) for x in (p.delta, q.delta))
         return (left @ right.T).view(n, t, m, s).mul_(alike).sum((1, 3))
-    left, right = (x.transpose(0, 1).reshape(C, -1, b) for x in (p.rows, q.rows))
+    left, right = (x.transpose(0, 1).reshape(C, -1, b) for x in (p.delta, q.delta))
     return (left @ right.transpose(1, 2)).view(C, n, t, m, s).mul_(alike).sum((2, 4))
+
+
+def _across(p: Term, q: Term, kind: Kind) -> Tensor:
+    """Two uses of one matrix from opposite sides, as a token table that is also the last layer."""
+    if p.flipped:
+        turned = _across(q, p, kind)
+        return turned.permute(2, 3, 0, 1) if kind == "full" else turned.transpose(-1, -2)
+    torch = torch_library("The kernel")
+    n, C, t, _ = p.delta.shape
+    m, D, s, b = q.delta.shape
+    if q.data.ndim == 2:
+        rows = p.delta.index_select(-1, q.data.flatten()).view(n, C, t, m, s)
+    else:
+        rows = (p.delta.reshape(n * C * t, -1) @ q.data.reshape(m * s, -1).T).view(n, C, t, m, s)
+    columns = (p.data.reshape(n * t, -1) @ q.delta.reshape(m * D * s, b).T).view(n, t, m, D, s)
+    result = {"full": "nctms,ntmds->ncmd", "trace": "nctms,ntmcs->nm", "diagonal": "nctms,ntmcs->cnm"}[kind]
+    return torch.einsum(result, rows, columns)
+
+
+def _by_rows(p: Factors, q: Factors, kind: Kind) -> Tensor:
+    """The gradients written out a few rows of the matrix at a time."""
+    n, C, m = p.terms[0].delta.shape[0], p.terms[0].delta.shape[1], q.terms[0].delta.shape[0]
+    rows, columns = p.shape
+    step = max(1, SCRATCH // max(1, max(n, m) * C * columns))
+    made = None
+    for first in range(0, rows, step):
+        block = _rows(p, first, min(first + step, rows))
+        other = block if q is p else _rows(q, first, min(first + step, rows))
+        got = _dot(block.flatten(2), other.flatten(2), kind)
+        made = got if made is None else made.add_(got)
+    assert made is not None
+    return made
+
+
+def _rows(p: Factors, first: int, last: int) -> Tensor:
+    """Rows of the gradients: (n, C, row, column)."""
+    torch = torch_library("The kernel")
+    made = None
+    for term in p.terms:
+        n, C, t, b = term.delta.shape
+        if not term.flipped:
+            part = term.delta[..., first:last].transpose(2, 3).reshape(n, -1, t)
+            got = (part @ term.data).view(n, C, last - first, -1)
+        elif term.data.ndim == 3:
+            got = term.data[:, None, :, first:last].transpose(2, 3) @ term.delta
+        else:
+            inside = (term.data >= first) & (term.data < last)
+            index = torch.where(inside, term.data - first, 0)[:, None, :, None].expand(n, C, t, b)
+            got = torch.zeros(n, C, last - first, b, dtype=term.delta.dtype, device=term.delta.device)
+            got.scatter_add_(2, index, term.delta * inside[:, None, :, None])
+        made = got if made is None else made.add_(got)
+    assert made is not None
+    return made

@@ -32,14 +32,17 @@ def columns(site: Site, n: int) -> Tensor:
     if site.kind == "table":
         return site.data.movedim(site.axis, 0).reshape(n, -1)
     if site.kind == "conv":
-        patches = _patches(site).transpose(1, 2)
+        patches = patches_of(site).transpose(1, 2)
         return patches if patches.shape[0] == n else patches.reshape(n, -1, patches.shape[-1])
     return site.data.movedim(site.axis, 0).reshape(n, -1, site.data.shape[-1])
 
 
-def _patches(site: Site) -> Tensor:
-    """The patches of a convolution's input, (example, channel × kernel, place)."""
+def patches_of(site: Site) -> Tensor:
+    """The patches of a convolution's input, (example, channel × kernel, place); made once."""
     from torch.nn import functional
+
+    if site.patches is not None:
+        return site.patches
 
     facts, x = site.facts, site.data
     pair = lambda v: tuple(v) if isinstance(v, (tuple, list)) else (v,) * (x.ndim - 2)
@@ -53,7 +56,8 @@ def _patches(site: Site) -> Tensor:
     if len(kernel) == 1:
         x, kernel = x[:, :, None], (1, *kernel)
         stride, dilation, padding = (1, *stride), (1, *dilation), (0, *padding)
-    return functional.unfold(x, kernel, dilation, padding, stride)
+    site.patches = functional.unfold(x, kernel, dilation, padding, stride)
+    return site.patches
 
 
 def written_out(site: Site, delta: Tensor, role: str, n: int, count: int) -> Tensor:
@@ -71,7 +75,7 @@ def written_out(site: Site, delta: Tensor, role: str, n: int, count: int) -> Ten
         made = torch.zeros(n, site.facts["rows"], d.shape[-1], dtype=d.dtype, device=d.device)
         return made.scatter_add_(1, columns(site, n)[..., None].expand(d.shape), d).flatten(1)
     if site.kind == "conv" and site.facts["groups"] > 1:
-        groups, x = site.facts["groups"], _patches(site)
+        groups, x = site.facts["groups"], patches_of(site)
         d = delta.flatten(2).unflatten(1, (groups, -1))
         made = d @ x.unflatten(1, (groups, -1)).transpose(-1, -2)
         return made.reshape(n, -1, count).sum(1)

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from richter.errors import ParameterError, message
-from richter.probes.blocks import pieces
-from richter.probes.contract import Kind, Piece, inner
+from richter.probes.blocks import Combinations, Gradients
+from richter.probes.memory import bytes_of
+from richter.probes.contract import Kind
 from richter.probes.observe import inputs, torch_library
 from richter.probes.tangent import Changed, Plan, Positions, Rates, examine
+from richter.probes.tiles import tiles
 
 if TYPE_CHECKING:
     import xarray as xr
     from torch import Tensor, nn
 
 Precision = Literal["model", "float64"]
+T = TypeVar("T")
 DIMS = {
     "full": ("example", "example_2", "output", "output_2"),
     "trace": ("example", "example_2"),
@@ -39,6 +43,7 @@ def ntk(
     outputs: Kind = "full",
     rates: Rates = None,
     *,
+    memory: int | float | str = "1 GiB",
     precision: Precision = "model",
     positions: Positions = None,
 ) -> xr.DataArray:
@@ -52,6 +57,7 @@ def ntk(
             "diagonal" i = j (N, N2, C).
         rates: learning rates ≥ 0 by names of parameters or layers or by patterns ("*.bias"); one not named has
             rate 1. A parameter with `requires_grad=False` does not learn.
+        memory: bytes, or a text such as "2 GiB", for all but the result; more examples are taken in more blocks.
         precision: "model": gradients as the model computes them, sums over layers in float64. "float64": all of it,
             on a copy of the model.
         positions: which positions of a sequence's outputs (example, position, output) to take; all without it.
@@ -60,16 +66,33 @@ def ntk(
         a float64 DataArray `ntk_full`, `ntk_trace` or `ntk_diagonal`, whose attributes say the `kind` and which
         parameters had to go through torch.func, and why (`fallback`).
     """
+    check_kind(outputs)
+    model, x, other = prepared(model, x, x2, precision)
+    make = lambda plan: _kernel(*_sides(model, x, other, plan, outputs, positions), bytes_of(memory))
+    K, plan = with_plan(examine(model, x, rates, positions), make)
+    return labelled(K, outputs, plan, precision)
+
+
+def check_kind(outputs: str) -> None:
+    """An error if there is no such kind of kernel."""
     if outputs not in get_args(Kind):
         raise ParameterError(message("`outputs`", f"be one of {', '.join(get_args(Kind))}", outputs))
-    model, x, other = _prepared(model, x, x2, precision)
-    plan = examine(model, x, rates, positions)
+
+
+def with_plan(plan: Plan, work: Callable[[Plan], T]) -> tuple[T, Plan]:
+    """What `work` gives with a plan, or with nothing taken apart if the model takes another way than planned."""
     try:
-        K = _kernel(model, x, other, plan, outputs, positions)
+        return work(plan), plan
     except Changed:
         plan = all_by_functions(plan)
-        K = _kernel(model, x, other, plan, outputs, positions)
-    return labelled(K, outputs, plan, precision)
+        return work(plan), plan
+
+
+def _sides(
+    model: nn.Module, x: Tensor, other: Tensor | None, plan: Plan, kind: Kind, positions: Positions
+) -> tuple[Gradients, Gradients | None]:
+    side = lambda x: Gradients(model, x, plan, kind, positions, Combinations(plan.outputs))
+    return side(x), None if other is None else side(other)
 
 
 def all_by_functions(plan: Plan) -> Plan:
@@ -91,9 +114,10 @@ def labelled(K: NDArray[np.float64], kind: Kind, plan: Plan, precision: str) -> 
     return xr.DataArray(K, dims=DIMS[kind], name=f"ntk_{kind}", attrs=attrs)
 
 
-def _prepared(
+def prepared(
     model: nn.Module, x: Tensor, x2: Tensor | None, precision: Precision
 ) -> tuple[nn.Module, Tensor, Tensor | None]:
+    """The model and the inputs of both sides, checked, in the precision asked for."""
     torch = torch_library("The kernel")
     if precision not in get_args(Precision):
         raise ParameterError(message("`precision`", f"be one of {', '.join(get_args(Precision))}", precision))
@@ -116,18 +140,24 @@ def _prepared(
     return model, made[0], made[1]
 
 
-def _kernel(
-    model: nn.Module, x: Tensor, x2: Tensor | None, plan: Plan, kind: Kind, positions: Positions
-) -> NDArray[np.float64]:
-    first = pieces(model, x, plan, kind, positions)
-    second = first if x2 is None else pieces(model, x2, plan, kind, positions)
-    return _joined(first, second, kind, (x.shape[0], (x if x2 is None else x2).shape[0], plan.outputs))
-
-
-def _joined(first: list[Piece], second: list[Piece], kind: Kind, sizes: tuple[int, int, int]) -> NDArray[np.float64]:
-    n, m, C = sizes
-    shape = {"full": (n, C, m, C), "trace": (n, m), "diagonal": (C, n, m)}[kind]
-    K = np.zeros(shape)
-    for p, q in zip(first, second, strict=True):
-        K += inner(p, q, kind).cpu().numpy()
+def _kernel(of: Gradients, other: Gradients | None, budget: int) -> NDArray[np.float64]:
+    """The whole kernel, written tile by tile."""
+    n, m, C = len(of.x), len((other or of).x), of.combinations.count
+    kind = of.kind
+    K = np.zeros({"full": (n, C, m, C), "trace": (n, m), "diagonal": (C, n, m)}[kind])
+    for tile in tiles(of, other, budget):
+        r, c, i, j = tile.rows, tile.columns, tile.outputs, tile.outputs_2
+        values = tile.values
+        if kind == "full":
+            K[r, i, c, j] = values
+            if tile.mirrored:
+                K[c, j, r, i] = values.transpose(2, 3, 0, 1)
+        elif kind == "trace":
+            K[r, c] += values
+            if tile.mirrored:
+                K[c, r] += values.T
+        else:
+            K[i, r, c] = values
+            if tile.mirrored:
+                K[i, c, r] = values.transpose(0, 2, 1)
     return K.transpose(0, 2, 1, 3) if kind == "full" else K.transpose(1, 2, 0) if kind == "diagonal" else K

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -122,11 +123,15 @@ def check_finite(model: nn.Module, x: Tensor, f: Tensor) -> None:
 
 @dataclass(frozen=True)
 class Group:
-    """Parameters that one site, or a sum over sites, gives the gradient of."""
+    """A parameter, with the bias of the same layer if that can be joined to it, and where it is used."""
 
     parameters: tuple[str, ...]
     places: tuple[tuple[int, str], ...]  # (site, role)
-    factors: bool  # whether the gradient has factors: one use, of a matrix
+    factors: bool = False  # whether the gradient has factors: it is a matrix, and used as one everywhere
+    sizes: tuple[int, int, int] = (1, 1, 1)  # places t in one example, columns a and rows b of the gradient's factors
+    flipped: tuple[bool, ...] = ()  # for every use, whether the matrix is stored the other way round
+    shape: tuple[int, int] = (1, 1)  # of the matrix as it is stored
+    table: bool = False  # whether one use is an embedding
 
 
 @dataclass(frozen=True)
@@ -137,9 +142,11 @@ class Plan:
     alive: frozenset[int]  # calls that the outputs depend on
     groups: tuple[Group, ...]
     rates: dict[str, float]  # of the parameters that learn
+    counts: dict[str, int]  # numbers in each of them
     fallback: dict[str, str]  # parameter → why it needs torch.func
     outputs: int
     followed: dict[int, str]
+    pass_bytes: float  # what one example's forward and backward pass holds
 
 
 class Changed(Exception):
@@ -152,19 +159,36 @@ def examine(model: nn.Module, x: Tensor, rates: Rates, positions: Positions) -> 
     rate_of = {name: rate for name, rate in learning_rates(model, rates).items() if rate > 0}
     parameters = dict(model.named_parameters())
     followed = {id(parameters[name]): name for name in rate_of}
+    held: dict[int, int] = {}
+
+    def pack(t: Tensor) -> Tensor:
+        held[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes()
+        return t
+
     with differentiable(model):
         sample = x[torch.arange(3, device=x.device) % x.shape[0]]
         small = watched(model, sample[:2], followed, lambda *_: None)
         two = outputs_of(small.out, 2, positions)
         check_finite(model, sample[:2], two)
         axis = lambda key, name, shape: _axis(small.shapes.get(key), name, shape)
-        large = watched(model, sample, followed, axis)
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+            large = watched(model, sample, followed, axis)
         f = outputs_of(large.out, 3, positions)
         _check_separate(model, two, f)
         wrong, alive = _compared(parameters, large, f, followed)
         spoilt = {**wrong, **large.spoilt}
+    for p in model.parameters():
+        held.pop(p.untyped_storage().data_ptr(), None)
     axes = {site.key: (site.function, site.axis) for site in large.sites}
-    return Plan(axes, alive, _groups(large.sites, rate_of, spoilt), rate_of, spoilt, f.shape[1], followed)
+    width = max(4, f.element_size())
+    counts = {name: parameters[name].numel() for name in rate_of}
+    passing = sum(held.values()) + width * sum(
+        math.prod(site.shape) + (0 if site.patches is None else site.patches.numel()) for site in large.sites
+    )
+    return Plan(
+        axes, alive, _groups(large.sites, rate_of, spoilt, counts), rate_of, counts, spoilt, f.shape[1], followed,
+        passing / 3 + width * f.shape[1],
+    )  # fmt: skip
 
 
 def _axis(before: tuple[str, tuple[int, ...]] | None, name: str, shape: tuple[int, ...]) -> int | None:
@@ -235,7 +259,9 @@ def _first(site: Site, delta: Tensor) -> tuple[Site, Tensor]:
     return replace(site, data=None if site.data is None else cut(site.data)), cut(delta)
 
 
-def _groups(sites: Sequence[Site], rates: Mapping[str, float], spoilt: Mapping[str, str]) -> tuple[Group, ...]:
+def _groups(
+    sites: Sequence[Site], rates: Mapping[str, float], spoilt: Mapping[str, str], counts: Mapping[str, int]
+) -> tuple[Group, ...]:
     places: dict[str, list[tuple[int, str]]] = {}
     for i, site in enumerate(sites):
         for role, part in site.parts.items():
@@ -243,14 +269,31 @@ def _groups(sites: Sequence[Site], rates: Mapping[str, float], spoilt: Mapping[s
                 places.setdefault(part.name, []).append((i, role))
     made, done = [], set()
     for name, used in places.items():
-        site, role = sites[used[0][0]], used[0][1]
-        whole = site.kind == "matrix" or (site.kind == "conv" and site.facts["groups"] == 1) or site.kind == "table"
-        if len(used) == 1 and role == "weight" and whole:
-            bias = site.parts["bias"].name if "bias" in site.parts else ""
+        if all(role == "weight" and _is_matrix(sites[i]) for i, role in used):
+            first = sites[used[0][0]]
+            bias = first.parts["bias"].name if "bias" in first.parts and len(used) == 1 else ""
             joined = bool(bias) and len(places.get(bias, ())) == 1
-            made.append(Group((name, bias) if joined else (name,), tuple(used), True))
+            made.append(_matrix((name, bias) if joined else (name,), used, sites, counts[name]))
             done |= {name, bias} if joined else {name}
     for name, used in places.items():
         if name not in done:
-            made.append(Group((name,), tuple(used), False))
+            made.append(Group((name,), tuple(used)))
     return tuple(made)
+
+
+def _is_matrix(site: Site) -> bool:
+    return site.kind in {"matrix", "table"} or (site.kind == "conv" and site.facts["groups"] == 1)
+
+
+def _matrix(names: tuple[str, ...], used: list[tuple[int, str]], sites: Sequence[Site], count: int) -> Group:
+    turned, most = [], (1, 1, 1)
+    for i, _ in used:
+        site = sites[i]
+        b = site.shape[1] if site.kind == "conv" else site.shape[-1]
+        most = max(most, (math.prod(site.shape) // (3 * b), count // b + len(names) - 1, b))
+        turned.append(site.kind == "table" or bool(site.facts.get("flipped")))
+        rows, columns = (count // b, b) if turned[-1] else (b, count // b)
+    extra = len(names) - 1
+    shape = (rows + extra * turned[0], columns + extra * (not turned[0]))
+    table = any(sites[i].kind == "table" for i, _ in used)
+    return Group(names, tuple(used), True, most, tuple(turned), shape, table)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from richter.probes.attention import apart
 from richter.probes.observe import torch_library
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Site:
     data: Any = None
     version: int = 0
     facts: dict[str, Any] = field(default_factory=dict)
+    patches: Any = None  # of a convolution, once they are made
 
 
 @dataclass
@@ -115,6 +117,11 @@ def _watcher() -> Any:
                 if isinstance(out, torch.Tensor):
                     self.seen.shapes[self.calls] = (_name(func), tuple(out.shape))
                 return out
+            if _name(func) == "multi_head_attention_forward":
+                with self:
+                    parts = apart(args, kwargs)
+                if parts is not None:
+                    return parts
             return self._meet(_name(func), func, args, kwargs, given, own)
 
         def _meet(self, name: str, func: Any, args: Any, kwargs: Any, given: list[Any], own: list[Any]) -> Any:
