@@ -94,7 +94,7 @@ def page(seeds: int) -> str:
             *(["Named wrong:", "", *said, ""] if said else []),
             *mechanisms(whole),
             *table(traces, "The same by the trace kernel, networks of two outputs"),
-            "The thresholds are about the full kernel; this table says what becomes of them when only the kernel",
+            "The thresholds are about the full kernel; this table says what becomes of them where only the kernel",
             "summed over outputs is measured.",
             "",
             *every(rows[0]),

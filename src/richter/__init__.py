@@ -9,14 +9,16 @@ from typing import Any
 
 __version__ = "0.1.0"
 VERBS = {  # name → where it is
+    "compare": "richter.measurement.compare",
+    "measure": "richter.measurement.measured",
     "watch": "richter.probes.watching",
 }
 ROOMS = (
-    "catalog", "draw", "errors", "experiments", "figure", "maths", "probes", "refs", "schema", "tasks", "theory",
-    "training",
+    "catalog", "draw", "errors", "experiments", "figure", "maths", "measurement", "probes", "refs", "report", "schema",
+    "tasks", "theory", "training",
 )  # fmt: skip
 # The public names, at most 12; every room can be imported and named all the same.
-__all__ = ["draw", "experiments", "probes", "tasks", "theory", "training", "watch"]
+__all__ = ["compare", "draw", "experiments", "measure", "probes", "tasks", "theory", "training", "watch"]
 
 
 def __getattr__(name: str) -> Any:

@@ -125,7 +125,7 @@ class PhasePortrait(AbstractExperiment):
         panels = []
         for name, words in SHOWN.items():
             middle = ds[name].mean("seed").sel(step=columns)
-            values = middle.clip(FLOOR) if name.endswith("loss") else middle
+            values = middle.clip(min=FLOOR) if name.endswith("loss") else middle
             low, high = float(values.min()), float(values.max())
             log = name.endswith("loss") and low > 0
             scale = ColourScale(words, "sequential", low if log else 0.0, high, "log" if log else "linear")

@@ -91,17 +91,18 @@ def record(
 
     >>> from richter.tasks import step
     >>> from richter.training import mlp
-    >>> record(mlp(1, [16], start="ntk"), step(32), steps=20, rate=0.01, moments=4, draws=0).dataset.sizes["step"]
+    >>> record(mlp(1, [16]), step(32), steps=20, rate=0.01, moments=4, draws=0).dataset.sizes["step"]
     4
     """
     from richter.training import train
 
     shown = task.one_hot() if task.kind == "classification" and loss != "cross-entropy" else task
     data = as_batch(model, (shown.inputs, shown.targets), points, rng)
-    plain = optimiser == "sgd"
-    clock = rate if plain else rate / (1 - momentum) if optimiser == "momentum" else None
+    # Gradients are seen at the moments only, which is not enough to add up what finite steps do to δ.
+    explain = "the gradients between the moments are not seen"
+    clock = rate if optimiser == "sgd" else rate / (1 - momentum) if optimiser == "momentum" else None
     recorder = recorder_for(
-        model, data, rate=clock, explain="" if plain else f"{optimiser} is not plain gradient descent", loss=loss,
+        model, data, rate=clock, explain=explain, loss=loss,
         rates=layer_rates or 1.0, examples=len(task), kernel=kernel, draws=draws, seed=rng, only=only,
         more=[*more, *([Scores(task, loss)] if scores else [])],
     )  # fmt: skip

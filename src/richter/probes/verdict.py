@@ -251,7 +251,7 @@ def _words(given: list[Any], evidence: dict[str, Evidence]) -> dict[str, Evidenc
 
 
 def _reasons(read: list[_Run], given: list[Any], labels: NDArray[np.str_], label: str, many: bool) -> tuple[str, ...]:
-    made = [run.why_untested for run in read if run.why_untested][:1]
+    made = [run.why_untested for run in read if run.why_untested and label == "undecided"][:1]
     if label == "undecided" and not made:
         names, counts = np.unique(labels, return_counts=True)
         split = ", ".join(f"{name} in {count / labels.size:.0%}" for name, count in zip(names, counts, strict=True))

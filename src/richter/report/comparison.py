@@ -32,7 +32,7 @@ def comparison_report(comparison: Comparison, path: str | Path) -> Path:
             *blocks,
             page.section("differences", "How far they differ", differences_table(comparison)),
             *curve_sections(run_figures(runs)),
-            *facts_blocks(runs),
+            page.section("record", "How they were recorded", *facts_blocks(runs)),
             numbers_section(runs, [regime or Regime("undefined") for regime in regimes]),
             page.text(f"Made by Richter {__version__}, with no network access.", "note"),
         ).encode(),

@@ -11,6 +11,7 @@ from richter.errors import FileError, message
 from richter.figure.build import number
 from richter.figure.data import Figure
 from richter.figure.run import Curve, run_figures
+from richter.measurement.measured import Measured
 from richter.regime import LABELS, Evidence, Regime
 from richter.report import page
 from richter.report.numbers import to_csv, to_json
@@ -19,18 +20,20 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-def run_report(ds: xr.Dataset, regime: Regime, path: str | Path, title: str = "Regime report") -> Path:
-    """Write the page of a run. `path` ends in .html; the file appears whole or not at all."""
+def run_report(measured: Measured, path: str | Path, title: str = "Regime report") -> Path:
+    """Write the page of what was measured. `path` ends in .html; the file appears whole or not at all."""
     target = check_page(path)
-    curves = run_figures([(title, ds)])
+    single = len(measured.runs) == 1
+    runs = [("run" if single else f"run {i + 1}", ds) for i, ds in enumerate(measured.runs)]
+    regime, curves = measured.regime, run_figures(runs)
     return draw.write(
         target,
         page.page(
             title,
             *verdict_blocks(regime),
-            *facts_blocks([("", ds)]),
             *curve_sections(curves),
-            numbers_section([("run", ds)], [regime]),
+            page.section("record", "How it was recorded", *facts_blocks([("", ds) for _, ds in runs[:1]])),
+            numbers_section(runs, [regime] * len(runs)),
             page.text(f"Made by Richter {__version__}, with no network access.", "note"),
         ).encode(),
     )
@@ -73,7 +76,7 @@ def facts_blocks(runs: Sequence[tuple[str, xr.Dataset]]) -> list[page.Html]:
             text = str(value)
             if key != "schema" and text and len(text) <= 300:
                 rows.append((f"{name}: {key}" if name else str(key), text))
-    return [page.heading("How it was recorded", 2), page.terms([(k, [v]) for k, v in rows])] if rows else []
+    return [page.terms([(k, [v]) for k, v in rows])] if rows else []
 
 
 def curve_sections(curves: Sequence[tuple[Curve, Figure]]) -> list[page.Html]:

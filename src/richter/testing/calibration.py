@@ -103,7 +103,7 @@ def build(theory: AbstractTheory, rng: np.random.Generator | int = 0) -> Built:
     from richter.training import two_layer
 
     generator = np.random.default_rng(rng)
-    p = theory.params
+    p = {name: np.array(value) for name, value in theory.params.items()}  # torch wants arrays it may write to
     if isinstance(theory, WideScalar):
         along = generator.normal(size=EXAMPLES)
         along /= np.sqrt((along**2).mean())
