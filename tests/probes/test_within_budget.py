@@ -15,6 +15,7 @@ from richter import schema
 from richter.probes import AbstractProbe, Recorder, Snapshot
 from richter.probes.moments import AbstractMoments, GivenSteps, LogSpaced
 from richter.probes.probe import Reading
+from richter.probes.record_file import write_table
 from richter.schema import Variable
 
 
@@ -124,16 +125,13 @@ def test_a_moment_without_time_is_made_up_for_as_soon_as_there_is_some() -> None
 
 
 def test_the_file_is_not_written_after_every_look(tmp_path: Path, monkeypatch: Any) -> None:
-    from richter.probes import recorder as module
-
     clocks: list[_Clock] = []
-    plain = module.write_table
 
     def slow(table: Any, path: Path) -> None:
         clocks[0].now += 0.05
-        plain(table, path)
+        write_table(table, path)
 
-    monkeypatch.setattr(module, "write_table", slow)
+    monkeypatch.setattr("richter.probes.recorder.write_table", slow)
     clock, net = _Clock(), nn.Linear(2, 1)
     clocks.append(clock)
     recorder = Recorder(
