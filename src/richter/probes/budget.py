@@ -78,13 +78,23 @@ class Budget:
         trained = self.trained
         return self.spent / trained if trained > 0 else float("nan")
 
-    def affords(self, name: str, held_back: float = 0.0, part: float = 1.0) -> bool:
-        """Whether one more of `name` fits now, into its part too, with some seconds held back for the end."""
+    def affords(self, name: str, held_back: float = 0.0, part: float = 1.0, waiting: str = "") -> bool:
+        """Whether one more of `name` fits now, and into its part of what is granted.
+
+        `held_back`: seconds kept for the end. While something else is `waiting` that is too dear yet, the others may
+        use half of what is granted, so that it gets its turn.
+        """
         if self.share is None:
             return True
-        cost = self.costs.get(name, 0.0)
-        granted = self._granted(held_back)
-        return self.spent + cost + held_back <= granted and self.totals.get(name, 0.0) + cost <= part * granted
+        cost, granted = self.costs.get(name, 0.0), self._granted(held_back)
+        if self.spent + cost + held_back > granted or self.totals.get(name, 0.0) + cost > part * granted:
+            return False
+        others = sum(seconds for key, seconds in self.totals.items() if key != waiting)
+        return waiting in ("", name) or others + cost <= granted / 2
+
+    def unused(self, name: str, held_back: float, part: float) -> float:
+        """Seconds of its part that something has not used yet."""
+        return max(part * self._granted(held_back) - self.totals.get(name, 0.0), 0.0)
 
     def _granted(self, held_back: float) -> float:
         """Seconds that may have been spent by now, the start and the end among them."""

@@ -138,9 +138,11 @@ class Recorder:
                 self.record.attrs["diverged_at"], due = step, True
             elif math.isnan(self.past.first_loss):
                 self.past = Past(self.past.step, self.loss, self.past.lowest_loss)
-        looked = due and step >= self.look_at and self._look(unwrapped(model))
-        if due and not looked:  # made up for as soon as there is time, without asking at every step
-            self.look_at = max(self.look_at, step + 1 + (step - self.begun_at) // 50)
+        looked = False
+        if due and step >= self.look_at:
+            looked = self._look(unwrapped(model))
+            # A look that there was no time for is made up for soon, without asking at every step.
+            self.look_at = step + 1 + (0 if looked else (step - self.begun_at) // 50)
         if self.unsaved and step >= self.save_at:
             self.save_at = step + 1 + (step - self.begun_at) // 50
             if self.budget.affords("save", self._held_back(), SAVING):
@@ -291,14 +293,13 @@ class Recorder:
         rows = self.record.rows
         again = bool(rows) and rows[-1].step == self.now
         row = rows[-1] if again else Row(self.now, self.t)
-        held_back = self._held_back()
         wanted = [p for p in self.probes if not any(v.name in row.readings for v in p.variables)]
-        wanted = sorted((p for p in wanted if last or self.budget.affords(p.name, held_back)), key=self._urgency)
+        wanted = sorted((p for p in wanted if last or self._affords(p)), key=self._urgency)
         if not wanted:
             return False
         with self._looking(model):
             for probe in wanted:
-                if last or probe is wanted[0] or self.budget.affords(probe.name, held_back):
+                if last or probe is wanted[0] or self._affords(probe):
                     row.readings |= self._measure(probe, model)
             if self.loss is not None:
                 row.readings["batch_loss"] = self.loss
@@ -312,6 +313,14 @@ class Recorder:
             self._tell(row)
             self.unsaved = self.record.path is not None
         return True
+
+    def _affords(self, probe: AbstractProbe) -> bool:
+        """Whether there is time for a probe; writing the file and the probe that has waited longest are left theirs."""
+        kept = self._held_back()
+        if self.record.path is not None:
+            kept += self.budget.unused("save", kept, SAVING)
+        stalest = min(self.probes, key=self._urgency).name
+        return self.budget.affords(probe.name, kept, waiting="" if self.budget.affords(stalest, kept) else stalest)
 
     def _held_back(self) -> float:
         """Seconds that the end will take."""
