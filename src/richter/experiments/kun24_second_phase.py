@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from richter.experiments.base import AbstractExperiment, Progress, silent
 from richter.experiments.claims import Verdict, claim
 from richter.experiments.settings import setting
-from richter.experiments.teacher_student_runs import interval, students
+from richter.experiments.teacher_student_runs import interval, part, students
 from richter.figure import Figure, Panel
 from richter.figure.build import number
 from richter.figure.data import mark
@@ -68,7 +68,7 @@ class SecondPhase(AbstractExperiment):
                 [world.task for world in worlds for _ in cells], steps=steps,
                 rate=np.tile(step / np.array(self.sizes), self.seeds), dtype="float64",
                 moments=log_moments(steps, self.moments), see=("train_loss", "kernel_distance", "hamming"),
-                progress=lambda done, place=place: progress("gradient descent", (place + done) / 2),
+                progress=part(progress, "gradient descent", place / 2, (place + 1) / 2),
             ).dataset  # fmt: skip
             # In units of 1/|δ| all sizes are looked at at the same times, which are the same for both widths.
             times = np.geomspace(10 * step, self.span * share, self.moments)
