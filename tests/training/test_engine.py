@@ -267,7 +267,7 @@ def test_wrong_input_is_one_clear_line() -> None:
         (lambda: Networks(weights=(np.ones((1, 3, 2)), np.ones((1, 1, 2)))), "that follow each other"),
         (lambda: Networks(weights=(np.ones((1, 3, 2)),), biases=(np.ones((1, 2)),)), "`biases` must have shapes"),
         (lambda: Networks.drawn(2, [3], activation="gelu"), "No activation named `gelu`."),
-        (lambda: Networks.drawn(2, [3], start="xavier"), "`start` must be one of he, lecun, unit. Got xavier."),
+        (lambda: Networks.drawn(2, [3], start="xavier"), "`start` must be one of he, lecun, unit, torch. Got xavier."),
         (
             lambda: train_many(Networks(weights=(np.full((1, 2, 4), np.nan),)), task, steps=1, rate=1),
             "must be finite. Got nan or inf.",

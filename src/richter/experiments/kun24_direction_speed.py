@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from richter.experiments.base import AbstractExperiment, Progress, silent
 from richter.experiments.claims import Verdict, claim
 from richter.experiments.settings import setting
-from richter.experiments.teacher_student_runs import interval, students
+from richter.experiments.teacher_student_runs import interval, part, students
 from richter.figure import Figure, Panel
 from richter.figure.build import number
 from richter.figure.data import mark
@@ -69,7 +68,7 @@ class DirectionSpeed(AbstractExperiment):
                 Networks.together([students(world, cells) for world in worlds]),
                 [world.task for world in worlds for _ in cells], steps=steps, rate=step, dtype="float64",
                 moments=looks, see=("train_loss", "parameters"),
-                progress=partial(_tell, progress, place),
+                progress=part(progress, "gradient descent", place / 2, (place + 1) / 2),
             ).dataset  # fmt: skip
             w, a = run.weight1.values, run.weight2.values[:, :, 0]
             size = np.linalg.norm(w, axis=-1)
@@ -155,7 +154,3 @@ class DirectionSpeed(AbstractExperiment):
 
     def _scale(self, ds: xr.Dataset) -> str:
         return f"d = 2, n = 20, h = {2 * (self.width // 2)}, {ds.sizes['seed']} seeds, {self.steps:,} steps"
-
-
-def _tell(progress: Progress, place: int, share: float) -> None:
-    progress("gradient descent", (place + share) / 2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from richter.experiments.base import AbstractExperiment, Progress, silent
 from richter.experiments.claims import Verdict, claim
 from richter.experiments.settings import setting
-from richter.experiments.teacher_student_runs import interval, students
+from richter.experiments.teacher_student_runs import interval, part, students
 from richter.figure import Figure, Panel
 from richter.figure.build import number
 from richter.figure.data import mark
@@ -69,7 +68,7 @@ class SecondPhase(AbstractExperiment):
                 [world.task for world in worlds for _ in cells], steps=steps,
                 rate=np.tile(step / np.array(self.sizes), self.seeds), dtype="float64",
                 moments=log_moments(steps, self.moments), see=("train_loss", "kernel_distance", "hamming"),
-                progress=partial(_tell, progress, place),
+                progress=part(progress, "gradient descent", place / 2, (place + 1) / 2),
             ).dataset  # fmt: skip
             # In units of 1/|δ| all sizes are looked at at the same times, which are the same for both widths.
             times = np.geomspace(10 * step, self.span * share, self.moments)
@@ -153,7 +152,3 @@ class SecondPhase(AbstractExperiment):
 
 def _listed(values: Floats | tuple[float, ...]) -> str:
     return ", ".join(f"{value:.3g}" for value in values)
-
-
-def _tell(progress: Progress, place: int, share: float) -> None:
-    progress("gradient descent", (place + share) / 2)

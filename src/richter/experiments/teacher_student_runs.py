@@ -45,7 +45,7 @@ def descend(
     looks, made = sorted(set(moments)), []
     for place, seed in enumerate(seeds):
         drawn = teacher_student(rng=seed, **world)
-        tell = lambda share, place=place, seed=seed: progress(f"seed {seed}", (place + share) / len(seeds))
+        tell = part(progress, f"seed {seed}", place / len(seeds), (place + 1) / len(seeds))
         run = train_many(
             students(drawn, cells), drawn.task, steps=steps, rate=[rate / tau**2 for tau, _ in cells], loss="square",
             moments=looks, see=see, dtype=dtype, progress=tell,
@@ -55,6 +55,11 @@ def descend(
     return ds.assign_coords(
         seed=list(seeds), tau=("cell", [tau for tau, _ in cells]), delta=("cell", [delta for _, delta in cells])
     )
+
+
+def part(progress: Callable[[str, float], None], what: str, low: float, high: float) -> Callable[[float], None]:
+    """Progress of one part of a run, which is its share from `low` to `high`."""
+    return lambda share: progress(what, low + share * (high - low))
 
 
 def interval(values: Floats, statistic: Callable[..., Any], rng: int = 0, draws: int = 2000) -> tuple[float, float]:

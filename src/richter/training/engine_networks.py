@@ -14,7 +14,7 @@ from richter.errors import ParameterError, UnknownNameError, message, nearest
 from richter.tasks.randomness import Rng, count, stream
 
 Array = NDArray[Any]
-GAINS = {"he": 2.0, "lecun": 1.0, "unit": None}  # "unit": variance 1 whatever the fan-in
+GAINS = {"he": 2.0, "lecun": 1.0, "unit": None, "torch": 1 / 3}  # "unit": variance 1 whatever the fan-in
 
 
 def _sigmoid(z: Array) -> Array:
@@ -96,6 +96,8 @@ class Networks:
     ) -> Self:
         """Gaussian weights of variance gain/fan-in (he: 2, lecun: 1) or 1 (unit), times `scale`; biases start at 0.
 
+        "torch": uniform weights and biases of variance 1/(3 fan-in), as that library draws them.
+
         >>> [w.shape for w in Networks.drawn(3, [5, 4], starts=2).weights]
         [(2, 5, 3), (2, 4, 5), (2, 1, 4)]
         """
@@ -110,12 +112,21 @@ class Networks:
         ]
         generator, number = stream(rng, "network"), count("`starts`", starts)
         gain = GAINS[start]
-        made = []
+        made, biases = [], []
         for fan_in, out in zip(sizes, sizes[1:], strict=False):
             spread = scale * (1.0 if gain is None else math.sqrt(gain / fan_in))
-            made.append(spread * generator.standard_normal((number, out, fan_in)))
-        biases = tuple(np.zeros((number, out)) for out in sizes[1:]) if bias else ()
-        return cls(weights=tuple(made), biases=biases, **options)
+            draw = lambda *shape, spread=spread: (
+                spread
+                * (
+                    math.sqrt(3) * generator.uniform(-1, 1, shape)
+                    if start == "torch"
+                    else generator.standard_normal(shape)
+                )
+            )
+            made.append(draw(number, out, fan_in))
+            if bias:
+                biases.append(draw(number, out) if start == "torch" else np.zeros((number, out)))
+        return cls(weights=tuple(made), biases=tuple(biases), **options)
 
     @classmethod
     def together(cls, parts: Sequence[Networks]) -> Self:
