@@ -13,6 +13,7 @@ from richter import catalog
 from richter.errors import FileError, ParameterError, UnknownNameError
 from richter.experiments.scaffold import write_experiment
 from richter.experiments.sweeping import findings, settings_cell
+from richter.report.runs import run_all
 from richter.sweep import Grid, sweep
 from tests.report.toys import Negative, Squares
 
@@ -85,3 +86,21 @@ def test_a_new_experiment_runs_is_tested_typed_and_clean(tmp_path: Path) -> None
             write_experiment(name, tmp_path)
     with pytest.raises(FileError, match="the folder of the experiment must exist"):
         write_experiment("xu24-idea", tmp_path / "absent")
+
+
+def test_a_plug_in_is_listed_run_and_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = write_experiment("kun24-plugged-in", tmp_path)
+    info = tmp_path / "plugged-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plugged\nVersion: 1.0\n")
+    points = info / "entry_points.txt"
+    points.write_text(f"[richter.experiments]\nkun24-plugged-in = {made.address}\n")
+    assert "kun24-plugged-in" not in catalog.experiments()
+    monkeypatch.syspath_prepend(tmp_path)
+    kind = catalog.experiments()["kun24-plugged-in"]
+    assert catalog.experiment("kun24-plugged-in") is kind and kind.__module__ == "kun24_plugged_in"
+    (outcome,) = run_all(["kun24-plugged-in"], "smoke", tmp_path / "runs", workers=1)  # a worker finds it too
+    assert outcome.summary and {row["finding"] for row in outcome.summary["claims"]} == {"holds"}
+    points.write_text("[richter.experiments]\nwrong = math:pi\n")
+    with pytest.raises(UnknownNameError, match=r"The entry point wrong \(math:pi\) is not an experiment."):
+        catalog.experiments()

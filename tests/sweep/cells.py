@@ -6,10 +6,12 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
+
+if TYPE_CHECKING:
+    import xarray as xr  # slow to load, and every worker loads this file
 
 
 def log(folder: str, line: str) -> None:
@@ -96,11 +98,15 @@ def raises_strangely(x: float, k: int) -> None:
 
 def dataset(x: float, n: int) -> xr.Dataset:
     """As many times as asked for, with labels."""
+    import xarray as xr
+
     t = np.linspace(0, x, n)
     return xr.Dataset({"y": ("t", t**2, {"long_name": "a parabola"}), "n_of": n}, {"t": t, "x": x})
 
 
 def fixed_times(x: float, n: int) -> xr.Dataset:
+    import xarray as xr
+
     return xr.Dataset({"y": ("t", np.arange(3.0) * x * n)}, {"t": [0.0, 1.0, 2.0]})
 
 
