@@ -17,6 +17,7 @@ from richter.cli.figure import figure
 from richter.cli.interpolant import interpolant
 from richter.cli.learnability import learnability
 from richter.cli.list import list_
+from richter.cli.move import move
 from richter.cli.phase import phase
 from richter.cli.run import run
 from richter.cli.scaling import scaling
@@ -55,6 +56,7 @@ def _options(
 app.command("list")(list_)
 app.command("show")(show)
 app.command("solve", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(solve)
+app.command("move")(move)
 app.command("phase")(phase)
 app.command("interpolant")(interpolant)
 app.command("scaling")(scaling)
