@@ -20,6 +20,7 @@ from richter.cli.learnability import learnability
 from richter.cli.list import list_
 from richter.cli.measure import measure
 from richter.cli.new import new
+from richter.cli.move import move
 from richter.cli.phase import phase
 from richter.cli.report import report
 from richter.cli.run import run
@@ -60,6 +61,7 @@ def _options(
 app.command("list")(list_)
 app.command("show")(show)
 app.command("solve", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(solve)
+app.command("move")(move)
 app.command("phase")(phase)
 app.command("interpolant")(interpolant)
 app.command("scaling")(scaling)

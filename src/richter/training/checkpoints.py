@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
+import warnings
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -96,6 +98,67 @@ class Checkpoints:
             do = "Use another folder, or pass resume=False to start over."
             got = f"a run that differs in {', '.join(other)}{values}"
             raise ParameterError(message(f"the checkpoint in {self.folder}", "be of the same run", got, do))
+
+
+SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".ckpt")
+
+
+def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """(tensors by name, notes) of a file of weights: safetensors, or torch's own read without running its pickle.
+
+    Of a training checkpoint the network's part is taken ("state_dict" or "model").
+    """
+    from safetensors import SafetensorError, safe_open
+
+    file = Path(path)
+    if file.suffix not in SUFFIXES:
+        raise FileError(message("the file of weights", f"end in {', '.join(SUFFIXES)}", file.name))
+    if not file.is_file():
+        raise FileError(f"There is no file {file}.")
+    try:
+        if file.suffix == ".safetensors":
+            with safe_open(file, framework="pt") as opened:
+                return {name: opened.get_tensor(name) for name in opened.keys()}, dict(opened.metadata() or {})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # about pickles that it is then going to refuse
+            held = torch.load(file, map_location="cpu", weights_only=True)
+    except (SafetensorError, OSError, RuntimeError, EOFError, pickle.UnpicklingError):
+        do = "Save it as safetensors, or with torch.save(model.state_dict(), …)."
+        raise FileError(
+            message(f"{file}", "hold tensors and nothing else", "another file or a damaged one", do)
+        ) from None
+    for key in ("state_dict", "model", "module"):
+        if isinstance(held, Mapping) and isinstance(held.get(key), Mapping):
+            held = held[key]
+    tensors = {str(k): v for k, v in held.items() if isinstance(v, Tensor)} if isinstance(held, Mapping) else {}
+    if not tensors:
+        raise FileError(message(f"{file}", "hold a state_dict", type(held).__name__))
+    return tensors, {}
+
+
+def write_tensors(
+    path: str | os.PathLike[str], tensors: Mapping[str, Tensor], notes: Mapping[str, str] | None = None
+) -> Path:
+    """Write tensors to a file, in the format that its ending says; whole or not at all."""
+    import io
+
+    from safetensors.torch import save
+
+    file = Path(path)
+    if file.suffix not in SUFFIXES:
+        raise FileError(message("the file of weights", f"end in {', '.join(SUFFIXES)}", file.name))
+    own = {name: value.detach().cpu().clone().contiguous() for name, value in tensors.items()}
+    if file.suffix == ".safetensors":
+        data = save(own, dict(notes or {}))
+    else:
+        buffer = io.BytesIO()
+        torch.save(own, buffer)
+        data = buffer.getvalue()
+    try:
+        write(file, data)
+    except OSError as problem:
+        raise FileError(f"{file} could not be written: {problem.strerror}.") from None
+    return file
 
 
 def write(path: Path, data: bytes) -> None:
