@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 import xarray as xr
 
 from richter.experiments import AbstractExperiment
