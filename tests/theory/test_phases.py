@@ -105,6 +105,12 @@ def test_the_drawn_lengths_and_angles_are_those_of_gaussian_layers(seed: int) ->
                     assert ks_2samp(one, two).pvalue > 1e-6, (width, zero)
 
 
+def test_learning_times_far_below_rounding_are_fitted_too() -> None:
+    exponents = {"c_d": 1.0, "c_gamma": 2.0, "c_u": 0.0, "c_w": 0.0, "c_eta_u": -0.4, "c_eta_w": -0.4}
+    made = fitted_exponents(finite_size(exponents, (1e2, 1e3, 1e5), 500))
+    assert float(made.exponent.sel(quantity="t_c")) == pytest.approx(-4.6, abs=0.02)
+
+
 def test_a_fit_needs_three_sizes() -> None:
     ds = finite_size(dict.fromkeys(("c_d", "c_gamma", "c_u", "c_w", "c_eta_u", "c_eta_w"), 0.0), (10, 100), 5)
     with pytest.raises(ParameterError, match="have at least three values of κ. Got 2"):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 RESAMPLES = 200  # of the draws, for the intervals
+ROUNDING = 100 * np.finfo(float).eps  # differences from 1 below this are none
 NARROW = 64  # width where the width does not grow
 
 
@@ -143,10 +144,10 @@ def fitted_exponents(ds: xr.Dataset, rng: np.random.Generator | int = 0) -> xr.D
     log_kappa = np.log(ds.kappa.values) - np.log(ds.kappa.values).mean()
     found = np.full((len(names), 3), np.nan)
     for row, name in enumerate(names):
-        # The same draws are picked at every κ; rounding alone is no size.
+        # The same draws are picked at every κ.
         typical = np.stack([np.median(sizes[name][:, pick], axis=-1) for pick in picks], axis=-1)
         middle = np.median(sizes[name], axis=-1)
-        if (middle <= 100 * np.finfo(float).eps).any():
+        if (middle <= (0.0 if name == "t_c" else ROUNDING)).any():
             continue
         slope = lambda values: log_kappa @ np.log(values) / (log_kappa @ log_kappa)
         found[row] = slope(middle), *np.quantile(slope(typical), [0.025, 0.975])
