@@ -10,7 +10,7 @@ import pytest
 from richter.errors import ParameterError
 from richter.maths.scaling_limits import speed_exponents, stable_rate, to_feature_learning, to_kernel
 from richter.refs import XU24
-from richter.theory.finite_size import expected_exponents, finite_size, fitted_exponents
+from richter.theory.finite_size import expected_exponents, finite_size, fitted_exponents, gaussian_pair
 from richter.theory.phases import SCALINGS, phase, table_1
 
 # XU24 Table 1 as printed: phase, c_η*, phase*, (c_η⁺, c_γ⁺), phase⁺, (c_η⁻, c_γ⁻), phase⁻.
@@ -76,16 +76,39 @@ def test_finite_sizes_have_the_exponents_of_the_limit(scaling: Any, seed: int) -
         exponents = {"c_d": scaling.c_d, "c_gamma": gamma, "c_u": scaling.c_u, "c_w": scaling.c_w,
                      "c_eta_u": eta, "c_eta_w": eta}  # fmt: skip
         zero = bool(scaling.balanced_output)
-        kappa, draws = ((3e2, 1e3, 3e3, 1e4), 120) if scaling.c_d else ((1e2, 1e3, 1e4), 300)
-        made = fitted_exponents(finite_size(exponents, kappa, draws, rng=seed, zero_output=zero))
+        made = fitted_exponents(finite_size(exponents, (1e2, 1e3, 1e4, 1e5), 8000, rng=seed, zero_output=zero))
         for name, expected in expected_exponents(exponents, zero).items():
-            got, low, high = (float(made[k].sel(quantity=name)) for k in ("exponent", "low", "high"))
+            got = float(made.exponent.sel(quantity=name))
             if expected == -np.inf:
                 assert np.isnan(got), name
-            elif name == "t_c":
+            else:
                 assert got == pytest.approx(expected, abs=0.02), (name, eta, gamma)
-            else:  # a random size: within its interval, widened to five of its standard errors
-                assert abs(got - expected) <= 2.5 * (high - low) / 2 + 0.02, (name, got, expected, low, high)
+
+
+def test_the_drawn_lengths_and_angles_are_those_of_gaussian_layers(seed: int) -> None:
+    from scipy.stats import ks_2samp
+
+    rng = np.random.default_rng([seed, 30])
+    for width in (2, 5, 64):
+        for zero in (False, True):
+            u, w = gaussian_pair(rng, 4000, width, zero)
+            U, W = rng.standard_normal((2, 4000, width))
+            if zero:
+                half = width // 2
+                U[:, half : 2 * half], W[:, half : 2 * half] = -U[:, :half], W[:, :half]
+                U, W = U[:, : 2 * half], W[:, : 2 * half]
+            inner = lambda a, b: (a * b).sum(axis=1)
+            for one, two in ((inner(u, u), inner(U, U)), (inner(w, w), inner(W, W)), (inner(u, w), inner(U, W))):
+                if zero and one is not two and np.abs(two).max() < 1e-9:
+                    assert not one.any()
+                else:
+                    assert ks_2samp(one, two).pvalue > 1e-6, (width, zero)
+
+
+def test_learning_times_far_below_rounding_are_fitted_too() -> None:
+    exponents = {"c_d": 1.0, "c_gamma": 2.0, "c_u": 0.0, "c_w": 0.0, "c_eta_u": -0.4, "c_eta_w": -0.4}
+    made = fitted_exponents(finite_size(exponents, (1e2, 1e3, 1e5), 500))
+    assert float(made.exponent.sel(quantity="t_c")) == pytest.approx(-4.6, abs=0.02)
 
 
 def test_a_fit_needs_three_sizes() -> None:

@@ -103,7 +103,7 @@ def _measure(given: dict[str, float], zero_output: bool) -> dict[str, dict[str, 
 
     from richter.theory.finite_size import expected_exponents, finite_size, fitted_exponents
 
-    ds = fitted_exponents(finite_size(given, draws=200, zero_output=zero_output))
+    ds = fitted_exponents(finite_size(given, zero_output=zero_output))
     says = {"t_c": "the learning time", "ratio": "|P/Q − 1|", "growth_end": "|α₊ − 1|"}
     made: dict[str, dict[str, float | str | None]] = {}
     for name, theory in expected_exponents(given, zero_output).items():
