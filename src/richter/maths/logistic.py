@@ -99,8 +99,8 @@ def aligned_flow(u: Array, delta: Array, spectrum: Array = 1.0, eta_a: Array = 1
 
 @implements(
     NAM24["Eq. 3.15"].misprint(
-        printed="α_i := u_i^T W₁W₂ v_i, next to α_i² in the formula",
-        right="α_i² := u_i^T W₁W₂ v_i",
+        printed="α_i := u_i^T W₁W₂ v_i, next to α_i² in the formula; E[xf*ᵀ] = UPV",
+        right="α_i² := u_i^T W₁W₂ v_i; E[xf*ᵀ] = UᵀPV with singular vectors as rows, as in Eq. A.30",
         how="algebra",
     ),
     NAM24["Eq. A.39"],
