@@ -15,6 +15,7 @@ from richter.maths.compute_optimal import (
     best_split,
     loss_of_time_and_parameters,
     shared_integral,
+    whole_split,
 )
 from richter.maths.multilinear import expected_data_loss, linear_loss, multilinear_loss, multilinear_skill_loss
 from richter.maths.power_fit import fit_power, local_exponents
@@ -92,17 +93,22 @@ def test_the_time_law_is_the_sum_where_it_is_valid(seed: int) -> None:
         assert abs(time_law(early, **p) / multilinear_loss(early, **p) - 1) > 1e-4  # invalid before (control)
 
 
-def test_the_time_law_is_a_direct_sum_of_ten_million_skills_and_its_tail() -> None:
-    k = np.arange(1.0, 10**6 + 1)
-    for alpha, t in ((0.6, 1e4), (0.3, 1e4), (0.1, 1e3)):
-        A = zipf_constant(alpha)
-        P = A * k ** -(alpha + 1)
-        loss = (P * multilinear_skill_loss(np.asarray(t), P, 1.3, 1e-3, 0.8)).sum()
-        tail = 1.0 - float(P.sum())  # ζ(α+1) less the sum
-        whole = loss + tail * (1.3 - 1e-3) ** 2 / 2
-        law = time_law(t, alpha, 1.3, 1e-3, 0.8)
-        assert abs(law / whole - 1) < 1e-4
-        assert (1 - loss / law > 0.03) == (alpha < 0.5)  # the plain sum of a small α is far too low
+@pytest.mark.parametrize(("alpha", "t"), [(0.3, 1e5), (0.6, 1e4)])
+def test_the_time_law_is_a_direct_sum_of_ten_million_skills_and_its_tail(alpha: float, t: float) -> None:
+    A, count, block = zipf_constant(alpha), 10**7, 10**6
+    loss = weight = 0.0
+    for at in range(0, count, block):
+        P = A * np.arange(at + 1.0, at + block + 1) ** -(alpha + 1)
+        loss += (P * multilinear_skill_loss(np.asarray(t), P, 1.3, 1e-3, 0.8)).sum()
+        weight += float(P.sum())
+    with mp.workdps(30):
+        tail = float(A * mp.zeta(mp.mpf(alpha) + 1, count + 1))
+    assert tail == pytest.approx(1 - weight, abs=1e-9)
+    whole = loss + tail * (1.3 - 1e-3) ** 2 / 2
+    law = time_law(t, alpha, 1.3, 1e-3, 0.8)
+    assert abs(law / whole - 1) < 1e-4
+    assert (1 - loss / law > 0.03) == (alpha < 0.5)  # the plain sum of a small α is far too low (control)
+    assert abs(float(multilinear_loss(t, alpha, 1.3, 1e-3, 0.8)) / whole - 1) < 1e-4
 
 
 @pytest.mark.place(NAM24["Eq. 4.12"], NAM24["Eq. 4.13"], NAM24["Eq. 4.14"], NAM24["Eq. 4.15"])
@@ -232,6 +238,33 @@ def test_the_best_split_of_compute_is_that_of_brute_force() -> None:
         around = np.unique(np.round(float(b.parameters) * np.linspace(0.7, 1.4, 60)))
         found = [float(multilinear_loss(compute / n, **MODEL, n_basis=int(n))) for n in around]
         assert abs(around[np.argmin(found)] / float(b.parameters) - 1) < tolerance
+
+
+@pytest.mark.parametrize(
+    ("alpha", "target", "initial", "eta"), [(0.6, 1.3, 1e-3, 0.8), (1.2, 1.0, 0.2, 1.0), (0.3, 5.0, 1e-6, 0.05)]
+)
+def test_the_best_whole_split_is_the_best_of_all(alpha: float, target: float, initial: float, eta: float) -> None:
+    given = {"alpha": alpha, "target": target, "initial": initial, "eta": eta}
+    C = np.array([1e3, 3e4, 1e5])
+    best = whole_split(C, **given)
+    for i, compute in enumerate(C):
+        sizes = np.arange(1, int(4 * best_split(compute, **given).parameters) + 20)
+        losses = np.array([float(multilinear_loss(compute / n, **given, n_basis=int(n))) for n in sizes])
+        assert best.parameters[i] == sizes[np.argmin(losses)]
+        assert best.loss[i] == losses.min()
+    assert_close(best.time * best.parameters, C, IDENTITY)
+    # The continuous optimum is its limit.
+    large = 10.0 ** np.arange(8, 14, 2)
+    assert np.abs(best_split(large, **given).parameters - whole_split(large, **given).parameters).max() < 2
+    assert np.abs(best_split(large, **given).loss / whole_split(large, **given).loss - 1).max() < 1e-2
+
+
+def test_a_best_whole_split_is_refused_or_ends_where_there_is_none() -> None:
+    assert np.isnan(whole_split(1.0, 0.1, 5.0, 1e-2, 0.05).parameters)  # nothing is learned: more is always better
+    few = whole_split(np.array([1e4, 1e9]), 0.3, 5.0, 1e-2, 0.05, n_skills=20)
+    assert few.parameters.tolist() == [13.0, 20.0]
+    sizes = [float(multilinear_loss(1e4 / n, 0.3, 5.0, 1e-2, 0.05, 20, n)) for n in range(1, 21)]
+    assert int(np.argmin(sizes)) + 1 == 13
 
 
 def test_the_optimum_solves_its_condition(seed: int) -> None:

@@ -112,7 +112,7 @@ def _print(ds: xr.Dataset) -> None:
     for i, a in enumerate(ds.alpha.values):
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), title_justify="left",
                       title=f"α = {a:g}: exponent {float(ds.law_exponent[i]):.6g}, fitted to the exact loss "
-                            f"{float(ds.fitted_exponent[i]):.6g}")  # fmt: skip
+                            f"{float(ds.fitted_exponent[i]):.6g} ± {_half_width(ds, i):.1g}")  # fmt: skip
         for head in (str(ds[over].attrs["symbol"]), *(heads[name] for name in shown)):
             table.add_column(head, justify="right", no_wrap=True)
         for j, x in enumerate(ds[over].values):
@@ -125,6 +125,11 @@ def _print(ds: xr.Dataset) -> None:
     console.print(f"The law holds when {ds.attrs['valid_when']}; “yes”: {to}.", markup=False)
 
 
+def _half_width(ds: xr.Dataset, row: int) -> float:
+    """Half of the 95 % interval of a fitted exponent."""
+    return float(ds.fitted_high[row] - ds.fitted_low[row]) / 2
+
+
 def _table(rows: list[tuple[str, xr.Dataset]], as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
@@ -134,7 +139,8 @@ def _table(rows: list[tuple[str, xr.Dataset]], as_json: bool) -> None:
         for i, a in enumerate(ds.alpha.values):
             made.append({
                 "bottleneck": name, "alpha": float(a), "exponent": float(ds.law_exponent[i]),
-                "fitted": float(ds.fitted_exponent[i]), "largest_error": float(abs(ds.relative_error[i]).max()),
+                "fitted": float(ds.fitted_exponent[i]), "plus_minus": _half_width(ds, i),
+                "largest_error": float(abs(ds.relative_error[i]).max()),
             })  # fmt: skip
     if as_json:
         typer.echo(json.dumps({"table": made, "schema": 1}))

@@ -106,10 +106,10 @@ class Overfitting(AbstractExperiment):
         return Verdict.of(
             left < 1e-16 and mean < self.noise**2 / 3 and abs(mean - told) < 3 * error + 0.03 * told,
             f"error on the target {mean:.4f} (predicted {told:.4f}; sines, median {sine:.4f}), on the examples "
-            f"{left:.0e}; "
-            f"variance of the noise {self.noise**2:.4f}, of the target {SIGNAL}",
+            f"{left:.0e}; variance of the noise {self.noise**2:.4f}, of the target {SIGNAL}",
             "examples fitted exactly; error below a third of the noise's variance and as predicted", self._scale(ds),
-            f"standard error {error:.4f}",
+            f"standard error {error:.4f}; the tail's weight is {self.tail:g} (≪ n), its effective rank "
+            f"{self.features - self.strong} (≫ n)",
         )  # fmt: skip
 
     @claim("the first d features fit the target function", NAM24["Fig. 1.3"])

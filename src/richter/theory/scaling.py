@@ -51,7 +51,9 @@ LONG_NAMES = {
     "valid": "whether the law is right to the tolerance",
     "exponent": "local exponent d ln L / d ln x of the exact loss",
     "law_exponent": "exponent of the law",
-    "fitted_exponent": "exponent fitted to the exact loss",
+    "fitted_exponent": "exponent fitted to the exact loss, over all values",
+    "fitted_low": "lower end of its 95 % interval",
+    "fitted_high": "upper end of its 95 % interval",
     "corrected": "law corrected for finitely many skills (NAM24 Eq. C.2)",
     "lead": "2ηAST / ln r (data: AD): must be ≫ 1",
     "room": "N^{α+1} / 2ηAST: must be ≫ 1 for the corrected law",
@@ -210,13 +212,18 @@ def _labelled(over: str, x: Floats, a: Floats, made: dict[str, Floats], given: d
     meta = lambda name: {"long_name": LONG_NAMES[name], **({"symbol": "L"} if name == "loss" else {})}
     named = {name: (("alpha", over), np.broadcast_to(value, shape), meta(name)) for name, value in made.items()}
     fits = [fit_power(x[row > 0], row[row > 0]) if (row > 0).sum() > 2 else None for row in named["loss"][1]]
-    fitted = np.array([np.nan if fit is None else fit.exponent for fit in fits])
+    fitted = np.array([
+        (np.nan,) * 3 if fit is None else (fit.exponent, *fit.exponent_interval) for fit in fits
+    ])  # fmt: skip
     law = scaling_exponents(a)[over]
     return xr.Dataset(
         {
             **named,
             "law_exponent": ("alpha", law, meta("law_exponent")),
-            "fitted_exponent": ("alpha", fitted, meta("fitted_exponent")),
+            **{
+                name: ("alpha", fitted[:, i], meta(name))
+                for i, name in enumerate(("fitted_exponent", "fitted_low", "fitted_high"))
+            },
         },
         {
             over: (over, x, {"symbol": symbol, "long_name": says}),
