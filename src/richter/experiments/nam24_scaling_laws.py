@@ -156,7 +156,7 @@ class ScalingLaws(AbstractExperiment):
         said, holds = [], True
         for over in LAWS:
             valid = ds[f"{over}_valid"].values
-            off = float(np.abs(ds[f"{over}_law"].values / ds[f"{over}_loss"].values - 1)[valid].max())
+            off = float(np.abs(ds[f"{over}_law"].values / ds[f"{over}_loss"].values - 1)[valid].max(initial=0.0))
             first = [float(ds[over].values[np.argmax(row)]) for row in valid]
             holds &= off <= 1e-4 and bool(valid[:, -1].all())
             said.append(f"{over}: valid from {', '.join(number(x, 2) for x in first)} on, there within {off:.0e}")

@@ -63,7 +63,7 @@ class SkillCurves(AbstractExperiment):
         P = skill_frequencies(self.alpha, self.skills)
         r = self.target / self.initial - 1
         span = 1.6 * np.log(r) / (2 * P[-1] * self.target)  # at η = 1
-        t = np.linspace(0.0, span, 60)
+        t = np.linspace(0.0, span, 600)
         exact = np.stack([
             multilinear_strength(t[:, None], P, self.target, self.initial), linear_strength(t[:, None], P, self.target),
         ])  # fmt: skip
@@ -161,12 +161,13 @@ class SkillCurves(AbstractExperiment):
         gap = float(abs(ds.trained.mean("run") - ds.expected).max()) / self.target
         error = float((ds.trained.std("run", ddof=1) / np.sqrt(ds.sizes["run"])).where(mid).median()) / self.target
         first = ds.strength.sel(model="multilinear").transpose("skill", "t").values
-        slow = [float(row[0] * (1 - row[0] / self.target) / (self.target / 4)) for row in first]
+        speed = np.diff(first, axis=1)
+        slow = speed[:, 0] / speed.max(axis=1)
         return Verdict.of(
-            inside >= 0.9 and gap < 0.1 and max(slow) < 0.05,
+            inside >= 0.9 and gap < 0.1 and slow.max() < 0.05,
             f"{inside:.0%} of {int(mid.sum())} means of training runs on the way lie within 3 standard errors of the "
             "exact curves, "
-            f"the furthest {gap:.1%} of S off; the growth starts at {max(slow):.1%} of its largest speed",
+            f"the furthest {gap:.1%} of S off; the growth starts at {slow.max():.1%} of its largest speed",
             "at least 90 % (the step's own error is of its first order), within 10 % of S; below 5 %", self._scale(ds),
             f"median standard error {error:.1%} of S",
         )  # fmt: skip
