@@ -34,7 +34,10 @@ def drawn(seed: int, key: int, examples: int = 20) -> tuple[np.ndarray, np.ndarr
     )  # fmt: skip
 
 
-@pytest.mark.place(NAM24["Eq. 3.4"], NAM24["Eq. A.22"], NAM24["Eq. A.26"], NAM24["Eq. A.28"], NAM24["Eq. A.33"])
+@pytest.mark.place(
+    NAM24["Eq. 3.4"], NAM24["Eq. A.22"], NAM24["Eq. A.24"], NAM24["Eq. A.25"], NAM24["Eq. A.26"], NAM24["Eq. A.27"],
+    NAM24["Eq. A.28"], NAM24["Eq. A.33"],
+)  # fmt: skip
 def test_the_flow_is_the_gradient_of_half_the_mean_square(seed: int, torch: Any) -> None:
     x, y, first, second = drawn(seed, 1)
     one, two = torch.tensor(first, requires_grad=True), torch.tensor(second, requires_grad=True)
@@ -44,6 +47,10 @@ def test_the_flow_is_the_gradient_of_half_the_mean_square(seed: int, torch: Any)
     up, down = layer_flow(first, second, x.T @ x / 20, x.T @ y / 20)
     assert_close(up, -one.grad.numpy(), IDENTITY, scale=10.0)
     assert_close(down, -two.grad.numpy(), IDENTITY, scale=10.0)
+    rest = x @ first @ second - y  # weight by weight, as A.25 and A.27
+    i, j, k = 1, 4, 2
+    assert_close(up[i, j], -np.mean(x[:, i] * (rest @ second[j])), IDENTITY, scale=10.0)
+    assert_close(down[j, k], -np.mean((x @ first[:, j]) * rest[:, k]), IDENTITY, scale=10.0)
 
 
 @pytest.mark.place(NAM24["Eq. A.29"], NAM24["Eq. A.31"])
@@ -70,7 +77,7 @@ def test_the_difference_of_the_layers_is_conserved_for_any_data(seed: int) -> No
     assert_slope(steps, drift, 1)
 
 
-@pytest.mark.place(NAM24["Eq. A.30"], NAM24["Eq. A.32"], NAM24["Eq. A.35"], NAM24["Eq. A.36"])
+@pytest.mark.place(NAM24["Eq. A.30"], NAM24["Eq. A.32"], NAM24["Eq. A.34"], NAM24["Eq. A.35"], NAM24["Eq. A.36"])
 def test_task_modes_turn_the_flow_into_a_diagonal_task(seed: int) -> None:
     x, y, first, second = drawn(seed, 3)
     cross = x.T @ y / 20
@@ -85,6 +92,15 @@ def test_task_modes_turn_the_flow_into_a_diagonal_task(seed: int) -> None:
     turned = rotated_flow(*in_task_modes(inside, second, modes, rotation), rho)
     for got, want in zip(turned, in_task_modes(*rows, modes, rotation), strict=True):
         assert_close(got, want, IDENTITY, scale=np.abs(want).max(), times=10)
+
+
+@pytest.mark.place(NAM24["Eq. A.37"])
+def test_rotated_layers_are_as_balanced(seed: int) -> None:
+    x, y, first, second = drawn(seed, 8)
+    U, _, V = np.linalg.svd(x.T @ y)  # all directions: full bases
+    R, _ = np.linalg.qr(np.random.default_rng([seed, 9]).standard_normal((P, P)))
+    rotated = layer_difference(U.T @ first @ R.T, R @ second @ V.T)
+    assert_close(rotated, R @ layer_difference(first, second) @ R.T, IDENTITY, scale=20.0)
 
 
 @pytest.mark.place(NAM24["Eq. A.38"], NAM24["Eq. A.40"], NAM24["Eq. 3.15"])

@@ -13,7 +13,9 @@ from mpmath import mp
 
 from richter.maths.integrate import integrate
 from richter.maths.multilinear import (
+    basis_end,
     basis_loss,
+    counted_loss,
     expected_data_loss,
     expected_skill_losses,
     linear_loss,
@@ -241,3 +243,27 @@ def test_torch_gives_the_same_skills(seed: int, torch: Any) -> None:
     for function in functions:
         got = function(given[0], given[1], 1.3, given[2])
         assert_close(got.numpy(), function(t, share, 1.3, start), IDENTITY)
+
+
+@pytest.mark.place(NAM24["Eq. B.3"], NAM24["Eq. B.4"], NAM24["Eq. 4.19"])
+def test_the_loss_on_examples_is_a_sum_over_counted_skills(seed: int) -> None:
+    task = SparseParity.draw(n_tasks=4, n_bits=8, sparse=2, target=1.4, rng=seed)
+    data = task.sample(60, rng=np.random.default_rng([seed, 5]))
+    strength = np.random.default_rng([seed, 6]).normal(size=4)
+    by_example = ((data.targets - strength @ task.basis(data)) ** 2).mean() / 2
+    assert_close(counted_loss(np.bincount(data.skill, minlength=4), strength, 1.4), by_example, IDENTITY)
+    # Endless data: the share of skill k is A k^-(α+1).
+    k, A, t = 3.0, float(zipf_constant(0.6, 4)), np.array([0.0, 2.0, 9.0])
+    printed = 1.4**2 / 2 / (1 + np.exp(2 * 0.5 * A * k**-1.6 * 1.4 * t) / (1.4 / 0.1 - 1)) ** 2
+    assert_close(multilinear_skill_loss(t, A * k**-1.6, 1.4, 0.1, 0.5), printed, IDENTITY)
+
+
+@pytest.mark.place(NAM24["Eq. B.14"])
+def test_skills_that_the_model_has_not_end_without_strength(seed: int) -> None:
+    theory = MultilinearSkills(alpha=0.6, n_skills=6, n_basis=4, target=1.3, initial=0.2, eta=1.0)
+    end = theory.limit()
+    k = np.arange(1, 7)
+    assert_close(basis_end(k, 4, 1.3), end.skill_strength, IDENTITY)
+    assert_close(basis_loss(k, 4, 1.3), aligned_skill_loss(basis_end(k, 4, 1.3), 1.3), IDENTITY)
+    printed = np.where(k > 4, 0.2, 1.3)  # R(0) would contradict Eq. B.13
+    assert np.abs(aligned_skill_loss(printed, 1.3) - basis_loss(k, 4, 1.3)).max() > 0.1

@@ -25,11 +25,14 @@ from richter.maths.scaling_laws import (
     data_drop,
     data_law,
     data_law_asymptote,
+    data_step,
     missing_loss,
     parameter_law,
     parameter_law_asymptote,
     saturation_integral,
     scaling_exponents,
+    skill_time_slope,
+    slope_by_parts,
     small_start_integral,
     stage_drop,
     stage_wait,
@@ -315,3 +318,42 @@ def test_power_fits_cover_the_truth(seed: int) -> None:
     ):  # fmt: skip
         with pytest.raises(ParameterError, match=text):
             fit_power(*wrong)
+
+
+@pytest.mark.place(NAM24["Eq. 4.20"], NAM24["Eq. 4.22"], NAM24["Eq. 4.23"], NAM24["Eq. 4.24"])
+def test_the_slope_of_the_time_law_is_an_integral_by_parts(seed: int) -> None:
+    alpha, target, initial, eta, t, N = 0.4, 1.3, 1e-2, 0.8, 30.0, 500.0
+    A = float(zipf_constant(alpha))
+    loss = lambda k, t: multilinear_skill_loss(np.asarray(t), A * np.asarray(k) ** -(alpha + 1), target, initial, eta)
+    k = np.array([1.0, 3.0, 20.0])
+    h = 1e-5
+    in_time = (loss(k, t * (1 + h)) - loss(k, t * (1 - h))) / (2 * t * h)
+    in_rank = (loss(k * (1 + h), t) - loss(k * (1 - h), t)) / (2 * k * h)
+    np.testing.assert_allclose(skill_time_slope(t, k, in_rank, alpha), in_time, rtol=1e-6)  # central differences
+    x, weight = np.polynomial.legendre.leggauss(400)
+    log = np.log(N) * (x + 1) / 2  # over ln k
+    nodes, w = np.exp(log), weight * np.log(N) / 2 * np.exp(log)
+    integral = lambda t: (w * A * nodes ** -(alpha + 1) * loss(nodes, t)).sum()
+    direct = (integral(t * (1 + h)) - integral(t * (1 - h))) / (2 * t * h)
+    ends = float(loss(1.0, t)), float(loss(N, t))
+    parts = slope_by_parts(t, integral(t), ends, (1.0, N), alpha, A)
+    np.testing.assert_allclose(parts, direct, rtol=1e-6)  # central differences
+    # Without the bracket it is Eq. 4.25, right for endlessly many skills only.
+    assert abs(float(time_slope(t, integral(t), alpha)) / direct - 1) > 0.1
+    bracket = lambda n, t: A * n**-alpha * float(loss(n, t))
+    assert bracket(1.0, 60.0) < 1e-20 and bracket(1e12, t) / bracket(1e4, t) == pytest.approx(1e8**-alpha, rel=1e-2)
+
+
+@pytest.mark.place(NAM24["Eq. 4.31"], NAM24["Eq. 4.32"])
+def test_one_more_sample_takes_away_an_integral(seed: int) -> None:
+    alpha = np.random.default_rng([seed, 48]).uniform(0.2, 1.5)
+    D = np.array([3.0, 50.0, 4000.0])
+    law = data_law(D, alpha, 1.3), data_law(D + 1, alpha, 1.3)
+    assert_close(data_step(D, alpha, 1.3), law[1] - law[0], IDENTITY, times=1e6)  # a difference of near-equal losses
+    assert_close(data_step(D, alpha, 1.3) / law[0], data_drop(D, alpha), IDENTITY, times=10)
+    with mp.workdps(30):
+        A = 1 / mp.zeta(mp.mpf(alpha) + 1)
+        least = A ** (1 / (mp.mpf(alpha) + 1))  # where P = 1
+        f = lambda k: k ** (-2 * (alpha + 1)) * (1 - A * k ** -(alpha + 1)) ** 50
+        whole = -mp.mpf("1.69") * A**2 / 2 * mp.quad(f, [least, 2, 5, 10, 50, 200, 1000, mp.inf])
+    np.testing.assert_allclose(float(data_step(50.0, alpha, 1.3)), float(whole), rtol=1e-8)  # the quadrature's

@@ -13,7 +13,7 @@ from richter.experiments.claims import Verdict, claim
 from richter.experiments.settings import setting
 from richter.figure import Figure, Panel
 from richter.figure.data import Mark, mark
-from richter.maths.linear import flow_weights
+from richter.maths.linear import flow_weights, weight_flow
 from richter.refs import NAM24
 
 if TYPE_CHECKING:
@@ -64,14 +64,15 @@ class MinimumNorm(AbstractExperiment):
             progress("problems", i / self.problems)
             phi, y, direction = self._problem(i)
             best = np.linalg.pinv(phi.T) @ y
-            rate = 1.0 / np.linalg.norm(phi, 2) ** 2
+            rate = 1.0 / float(np.linalg.norm(phi, 2)) ** 2
             null = np.eye(self.features) - phi @ np.linalg.pinv(phi)
             exact[i] = np.linalg.norm(flow_weights(phi, y, np.inf) - best) / np.linalg.norm(best)
             for j, size in enumerate(STARTS.values()):
-                w = start = size * direction
+                start: Floats = size * direction
+                w = start
                 row: list[float] = []
                 for k in range(1, self.steps + 1):
-                    w = w - rate * phi @ (w @ phi - y)
+                    w = w + weight_flow(w, phi, y, rate)
                     if k == looks[len(row)]:
                         row.append(float(np.linalg.norm(w - best) / np.linalg.norm(best)))
                 distance[i, j], left[i, j] = row, np.linalg.norm(w @ phi - y) / np.linalg.norm(y)
@@ -80,7 +81,7 @@ class MinimumNorm(AbstractExperiment):
             flow = flow_weights(phi, y, 5.0, 1.0)
             few = np.zeros(self.features)
             for _ in range(200):
-                few = few - 0.025 * phi @ (few @ phi - y)
+                few = few + weight_flow(few, phi, y, 0.025)
             path[i] = np.linalg.norm(few - flow) / np.linalg.norm(flow)
         dims = ("problem", "start")
         return xr.Dataset(

@@ -24,7 +24,10 @@ def linear_network(inputs: Floats, first: Floats, second: Floats) -> Floats:
     return inputs @ first @ second
 
 
-@implements(NAM24["Eq. A.22"], NAM24["Eq. A.26"], NAM24["Eq. A.28"], NAM24["Eq. A.33"])
+@implements(
+    NAM24["Eq. A.22"], NAM24["Eq. A.24"], NAM24["Eq. A.25"], NAM24["Eq. A.26"], NAM24["Eq. A.27"], NAM24["Eq. A.28"],
+    NAM24["Eq. A.33"],
+)  # fmt: skip
 def layer_flow(first: Floats, second: Floats, moments: Floats, cross: Floats) -> tuple[Floats, Floats]:
     r"""$\dot W_1=-EW_2^T$ and $\dot W_2=-W_1^TE$ with $E=\mathbf E[xx^T]W_1W_2-\mathbf E[xy^T]$.
 
@@ -36,7 +39,7 @@ def layer_flow(first: Floats, second: Floats, moments: Floats, cross: Floats) ->
     return -left @ second.T, -first.T @ left
 
 
-@implements(NAM24["Eq. A.29"], NAM24["Eq. A.31"])
+@implements(NAM24["Eq. A.29"], NAM24["Eq. A.31"], NAM24["Eq. A.37"])
 def layer_difference(first: Floats, second: Floats) -> Floats:
     r"""$W_1^TW_1-W_2W_2^T$ (neuron, neuron), conserved by the flow for any data; 0 for balanced layers.
 
@@ -68,7 +71,7 @@ def in_task_modes(
     return U.T @ first @ rotation.T, rotation @ second @ V
 
 
-@implements(NAM24["Eq. A.35"], NAM24["Eq. A.36"])
+@implements(NAM24["Eq. A.34"], NAM24["Eq. A.35"], NAM24["Eq. A.36"])
 def rotated_flow(first: Floats, second: Floats, rho: Floats) -> tuple[Floats, Floats]:
     r"""The flow of $\tilde W_1$, $\tilde W_2$ for whitened inputs, $P=\mathrm{diag}(\rho)$.
 
