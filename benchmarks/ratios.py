@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -147,12 +148,29 @@ def start_up() -> list[Line]:
     ]
 
 
+def engine(small: bool) -> list[Line]:
+    """In a process of its own, because all its libraries get every core."""
+    script = [sys.executable, str(Path(__file__).with_name("engine.py"))]
+    threads = {name: str(os.cpu_count()) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+    done = subprocess.run(
+        [*script, "--repeats", "5" if small else "25"], check=True, capture_output=True, env={**os.environ, **threads}
+    )
+    micro = json.loads(done.stdout)
+    made = []
+    for dtype, spent in micro.items():
+        what = f"16 networks d 100, h 50, n 1000, {dtype}"
+        products = min(spent["blas"], spent["xla"])
+        made.append(at_least(f"{what}: numpy loop / engine", spent["numpy"] / spent["engine"], 3))
+        made.append(at_least(f"{what}: share of the rate of bare matrix products", products / spent["engine"], 0.6))
+    return made
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", action="store_true", help="fewer starts and repeats")
     parser.add_argument("--out", type=Path, default=Path(__file__).with_name("results.json"))
     options = parser.parse_args()
-    lines = [*closed_forms(options.small), *scaling(options.small), *start_up()]
+    lines = [*closed_forms(options.small), *scaling(options.small), *start_up(), *engine(options.small)]
     for line in lines:
         print(f"{'ok  ' if line.passes else 'MISS'} {line.value:9.3g} {line.unit:2} (bar {line.bar})  {line.name}")
     record = {

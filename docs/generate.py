@@ -5,6 +5,7 @@ docs/equations.md  published place → function → tests
 docs/theories.md   every theory: setting, solution, parameters, variables
 docs/regimes.md    every label and its numeric rule
 docs/command.md    the help of every verb
+docs/ledger.md     every claim and what the runs summarised in docs/results found
 """
 
 from __future__ import annotations
@@ -138,12 +139,22 @@ def command() -> str:
     return NOTE + "\n".join(lines)
 
 
+def ledger() -> str:
+    from richter.report.ledger import ledger as entries
+    from richter.report.ledger import markdown
+    from richter.report.summary import read_summaries
+
+    own = [kind for kind in catalog.experiments().values() if kind.__module__.startswith("richter.")]
+    return NOTE + markdown(entries(own, read_summaries(ROOT / "docs" / "results")))
+
+
 PAGES = {
     "errata.md": errata,
     "equations.md": equations,
     "theories.md": theories,
     "regimes.md": regimes,
     "command.md": command,
+    "ledger.md": ledger,
 }
 
 

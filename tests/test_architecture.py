@@ -11,7 +11,7 @@ SRC = Path(__file__).parents[1] / "src" / "richter"
 # Left to right: a room may import itself and what stands to its left.
 ARROW = [
     {"errors", "refs"}, {"params", "schema", "regime"}, {"maths"}, {"theory", "probes"}, {"tasks"}, {"training"},
-    {"moves"}, {"advice"}, {"figure"}, {"sweep"}, {"experiments"}, {"draw"}, {"catalog", "doctor"}, {"report"}, {"testing"}, {"cli"}, {"__main__"},
+    {"moves", "measurement"}, {"advice"}, {"figure"}, {"sweep"}, {"experiments"}, {"draw"}, {"catalog", "doctor"}, {"report"}, {"testing"}, {"cli"}, {"__main__"},
 ]  # fmt: skip
 # Optional libraries and the only rooms that may name them.
 OPTIONAL = {

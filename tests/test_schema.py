@@ -49,11 +49,10 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     ds = _member().solve([0.0])
     (tmp_path / "run.nc").write_text("precious")
 
-    def fail(self: object, path: object, **_: object) -> None:
-        Path(str(path)).write_text("half")
+    def fail(_: int) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr(xr.Dataset, "to_netcdf", fail)
+    monkeypatch.setattr("os.fsync", fail)
     with pytest.raises(FileError, match="could not be written: disk full"):
         save(ds, tmp_path / "run.nc")
     assert [path.name for path in tmp_path.iterdir()] == ["run.nc"]

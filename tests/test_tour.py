@@ -85,9 +85,9 @@ class Tour:
 @pytest.fixture(scope="module")
 def tour(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tour]:
     told: list[tuple[str, float]] = []
-    started = time.perf_counter()
+    started = time.process_time()
     path = run_tour(tmp_path_factory.mktemp("tour") / "deep" / "folder", lambda *step: told.append(step))
-    seconds = time.perf_counter() - started
+    seconds = time.process_time() - started  # of the processor: what else runs does not count
     source = path.read_text(encoding="utf-8")
     read = Reader()
     read.feed(source)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import pkgutil
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -58,11 +60,39 @@ def experiments() -> dict[str, type[AbstractExperiment]]:
 
 
 def experiment(name: str) -> type[AbstractExperiment]:
-    """An experiment by its name."""
+    """An experiment by its name, or one that is not registered by its address `module:Class`."""
     known = experiments()
     if name in known:
         return known[name]
+    if ":" in name:
+        found = named(name)
+        if isinstance(found, type) and issubclass(found, AbstractExperiment) and not inspect.isabstract(found):
+            return found
+        raise UnknownNameError(f"`{name}` is not an experiment: a final class of richter.experiments' kind.")
     raise UnknownNameError(f"No experiment named `{name}`. {nearest(name, list(known))}")
+
+
+def named(address: str) -> Any:
+    """What stands at `module:name`, the folder one is in included.
+
+    >>> named("math:pi")
+    3.141592653589793
+    """
+    module, _, name = address.partition(":")
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)  # where the command is given, as python -m has it
+    try:
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except ModuleNotFoundError as problem:
+        if problem.name is None or not f"{module}.".startswith(f"{problem.name}."):
+            raise  # it is there, but what it needs is not
+        raise UnknownNameError(f"No module `{module}` for `{address}`: neither installed nor in this folder.") from None
+    except AttributeError:
+        raise UnknownNameError(f"The module `{module}` has no `{name}`.") from None
+    return found
 
 
 def _with_plugins(own: tuple[type[T], ...], group: str, kind: type[T], what: str) -> dict[str, type[T]]:

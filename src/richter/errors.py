@@ -40,6 +40,12 @@ class DataError(RichterError, OSError):
     exit_code = 3
 
 
+class UnfinishedError(RichterError, RuntimeError):
+    """A computation that stopped before it was whole; what was finished is kept, and the message says where."""
+
+    exit_code = 3
+
+
 class MissingExtraError(RichterError, ImportError):
     """An optional library is not installed; the message says which extra brings it."""
 

@@ -250,3 +250,16 @@ def json_schema(owner: str, says: str, params: Mapping[str, Param]) -> dict[str,
         "required": [name for name, p in params.items() if p.required],
         "additionalProperties": False,
     }
+
+
+def count(name: str, value: object, low: int = 1, high: int | None = None) -> int:
+    """`value` as a whole number within its bounds, or one clear line.
+
+    >>> count("`n`", 3)
+    3
+    """
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or int(value) < low or (high is not None and int(value) > high):  # type: ignore[call-overload]
+        bounds = f"≥ {low}" if high is None else f"from {low} to {high}"
+        raise ParameterError(message(name, f"be a whole number {bounds}", value))
+    return int(value)  # type: ignore[call-overload]

@@ -22,6 +22,27 @@ FIT_TIME = 3.0  # e-folds of the fastest mode of the kernel at the start
 ALIGNMENT_CHANGES = 1e-6
 # stage-like: modes overlap by at most this share of their rise.
 STAGE_LIKE_BELOW = 0.05
+# width check: what goes with the width by a power nearer to 0 than this stays, what falls faster vanishes; kernel
+# limits have −1/2.
+WIDTH_POWER = 0.25
+
+# Measured runs: the same rules, read off a network on probe points (docs/calibration.md says how well).
+# The mode that sets the fit time is the slowest of the fastest modes that together hold this share of the loss:
+# real inputs have one huge mode, their mean, which says little about the rest.
+FAST_SHARE = 0.3
+# undecided: fewer resamples of probe points and seeds than this share agree on one label,
+AGREEMENT = 0.95
+# or the kernel has not moved but the run did not test it: it ended before the fit time, or, where steps are no time
+# (Adam, unknown rate), before the loss had fallen by this share.
+LOSS_FELL = 0.1
+# A run that still learns: over the last half of the recorded time the loss falls by more than this share of its start.
+STILL_FALLS = 0.05
+# frozen: neither the kernel nor the loss moves by more than this share.
+FROZEN_BELOW = 1e-6
+# minimum-features: κ_CKA to the minimum-projection operator stays below this (NAM24 ch. 2).
+MINIMUM_FEATURES_BELOW = 0.1
+RESAMPLES = 200  # resamples of the probe points
+COVERED = 0.95  # share of resamples within an interval
 
 LABELS = {
     "lazy": f"the kernel's relative change ‖K − K₀‖/‖K₀‖ stays below {LAZY_BELOW:g} in all of training",
@@ -35,6 +56,10 @@ LABELS = {
     "unstable": "scaling limits: the learning time vanishes, max(F, K) > 0",
     "frozen": "nothing moves; scaling limits: the learning time diverges, max(F, K) < 0",
     "undefined": "the kernel is 0 at the start: its relative change does not exist",
+    "undecided": f"measured: fewer than {AGREEMENT:.0%} of the resamples of probe points and seeds agree on one label, "
+    "or the run was too short for the start's kernel to fit",
+    "minimum-features": f"the features are as few as the target's: κ_CKA stays below {MINIMUM_FEATURES_BELOW:g}",
+    "extended-features": f"more features than that: κ_CKA is {MINIMUM_FEATURES_BELOW:g} or more",
 }
 
 Value: TypeAlias = Any  # a number or a word; for a batch, an array of them
@@ -47,15 +72,26 @@ class Evidence:
     value: Value
     says: str
     threshold: float | None = None
+    interval: tuple[float, float] | None = None  # of a measured number, over probe points and seeds
+
+    def __str__(self) -> str:
+        within = "" if self.interval is None else f" ({_short(self.interval[0])} to {_short(self.interval[1])})"
+        against = "" if self.threshold is None else f" (threshold {self.threshold:g})"
+        return f"{_short(self.value)}{within}: {self.says}{against}"
 
 
 @dataclass(frozen=True)
 class Regime:
-    """A label with its evidence; for a batch, arrays of both."""
+    """A label with its evidence; for a batch, arrays of both.
+
+    `changes`: what would change the label. `silent`: what it does not say.
+    """
 
     label: Value
     evidence: dict[str, Evidence] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         label = self.label
@@ -65,10 +101,11 @@ class Regime:
         else:
             head = str(label)
         lines = [head]
-        for name, item in self.evidence.items():
-            against = "" if item.threshold is None else f" (threshold {item.threshold:g})"
-            lines.append(f"  {name} = {_short(item.value)}: {item.says}{against}")
-        return "\n".join([*lines, *(f"  {reason}" for reason in self.reasons)])
+        lines += [f"  {name} = {item}" for name, item in self.evidence.items()]
+        lines += [f"  {reason}" for reason in self.reasons]
+        for title, said in (("What would change it", self.changes), ("What it does not say", self.silent)):
+            lines += [f"{title}:", *(f"  {words}" for words in said)] if said else []
+        return "\n".join(lines)
 
     def plain(self) -> dict[str, object]:
         """The verdict as plain data, for JSON."""
@@ -79,10 +116,13 @@ class Regime:
                     "value": _jsonable(item.value),
                     "says": item.says,
                     **({} if item.threshold is None else {"threshold": item.threshold}),
+                    **({} if item.interval is None else {"interval": [_jsonable(x) for x in item.interval]}),
                 }
                 for name, item in self.evidence.items()
             },
             "reasons": list(self.reasons),
+            **({"changes": list(self.changes)} if self.changes else {}),
+            **({"silent": list(self.silent)} if self.silent else {}),
         }
 
 
@@ -112,6 +152,48 @@ def by_movement(moved: NDArray[np.float64], early_share: NDArray[np.float64] | N
     undefined = np.isnan(moved)
     label = np.where(moved < LAZY_BELOW, "lazy", np.where(late, "delayed-rich", "rich"))
     return np.where(undefined, "undefined", label)
+
+
+def by_run(
+    moved: NDArray[np.float64],
+    early_share: NDArray[np.float64],
+    tested: NDArray[np.bool_],
+    learned: NDArray[np.bool_],
+) -> NDArray[np.str_]:
+    """The same for a recorded run, which may have ended too early to say that nothing moves.
+
+    `tested`: the start's kernel had time to fit; `learned`: the loss has moved.
+
+    >>> yes, no = np.array([True]), np.array([False])
+    >>> by_run(np.array([0.01]), np.ones(1), yes, yes).item(), by_run(np.array([0.01]), np.ones(1), no, yes).item()
+    ('lazy', 'undecided')
+    """
+    label = by_movement(moved, early_share)
+    still = (moved <= FROZEN_BELOW) & ~learned
+    return np.where(still, "frozen", np.where((label == "lazy") & ~tested, "undecided", label))
+
+
+def by_alignment(start: Value, end: Value, toward: Value) -> NDArray[np.str_]:
+    """Alignment, disalignment or rescaling, from the cosine at both ends and the sign of the way to the target.
+
+    >>> by_alignment(np.array([0.1, 0.1, 0.1]), np.array([0.5, 0.05, 0.1]), np.array([1, -1, 1])).tolist()
+    ['alignment', 'disalignment', 'rescaling']
+    """
+    # NaN, where a layer is 0, is not "no change".
+    straight = np.abs(np.asarray(end) - start) < ALIGNMENT_CHANGES
+    return np.where(straight, "rescaling", np.where(np.asarray(toward) > 0, "alignment", "disalignment"))
+
+
+def agreed(labels: NDArray[np.str_]) -> tuple[str, float]:
+    """The label that most resamples carry, or "undecided", and the share of them that do.
+
+    >>> agreed(np.array(["lazy"] * 60 + ["rich"] * 40))
+    ('undecided', 0.6)
+    """
+    names, counts = np.unique(labels, return_counts=True)
+    best = int(counts.argmax())
+    share = float(counts[best] / counts.sum())
+    return (str(names[best]) if share >= AGREEMENT else "undecided"), share
 
 
 def scalar_if_single(values: NDArray[Any], batch: tuple[int, ...]) -> Any:

@@ -41,6 +41,10 @@ DIMS = {
     "draw": "random draws of a data set",
     "example_2": "examples again, the second index of a kernel matrix",
     "point": "points at which a function is read",
+    "component": "outputs of a trained network, the second index of its variable `output`",
+    "layer": "layers of a trained network, by name",
+    "pair": "two weight layers, the second of which reads what the first gives",
+    "activation": "activation functions of a trained network, by the module that applies them",
 }
 Role = Literal["state", "function", "loss", "observable", "invariant"]
 
@@ -123,15 +127,20 @@ def from_plain(plain: Mapping[str, Any]) -> xr.Dataset:
 
 
 def save(ds: xr.Dataset, path: str | os.PathLike[str]) -> Path:
-    """Write a Dataset as netCDF; the file appears whole or not at all."""
+    """Write a Dataset as netCDF; the file appears whole or not at all, also after a crash."""
     target = Path(path)
     if target.suffix != ".nc":
         raise FileError(message("the file of a result", "end in .nc", str(target)))
     if not target.parent.is_dir():
         raise FileError(message("the folder of the file", "exist", str(target.parent)))
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    # Made in memory first: on a full disk the HDF5 library ends the process instead of raising an error.
+    content = ds.to_netcdf(engine="h5netcdf")
     try:
-        ds.to_netcdf(part, engine="h5netcdf")
+        with open(part, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(part, target)
     except OSError as problem:
         raise FileError(f"{target} could not be written: {problem}") from None

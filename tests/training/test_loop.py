@@ -277,8 +277,9 @@ from richter.tasks import digits, teacher_student
 digits(), teacher_student()
 assert not {"scipy", "xarray", "pooch"} & set(sys.modules)
 from richter.errors import MissingExtraError
+import richter.training
 try:
-    import richter.training
+    from richter.training import train
 except MissingExtraError as problem:
     print(problem)
 """

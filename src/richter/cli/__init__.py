@@ -10,6 +10,7 @@ import typer
 from richter import __version__
 from richter.cli.check import check
 from richter.cli.cite import cite
+from richter.cli.compare import compare
 from richter.cli.data import data
 from richter.cli.doctor import doctor
 from richter.cli.emergence import emergence
@@ -17,11 +18,15 @@ from richter.cli.figure import figure
 from richter.cli.interpolant import interpolant
 from richter.cli.learnability import learnability
 from richter.cli.list import list_
+from richter.cli.measure import measure
+from richter.cli.new import new
 from richter.cli.phase import phase
+from richter.cli.report import report
 from richter.cli.run import run
 from richter.cli.scaling import scaling
 from richter.cli.show import show
 from richter.cli.solve import solve
+from richter.cli.sweep import sweep
 from richter.cli.tour import tour
 from richter.errors import RichterError
 
@@ -62,7 +67,12 @@ app.command("emergence")(emergence)
 app.command("figure")(figure)
 app.command("run")(run)
 app.command("check")(check)
+app.command("sweep")(sweep)
+app.command("report")(report)
+app.command("new")(new)
 app.command("learnability")(learnability)
+app.command("measure")(measure)
+app.command("compare", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(compare)
 app.command("data")(data)
 app.command("cite")(cite)
 app.command("doctor")(doctor)

@@ -22,7 +22,8 @@ def check(
 
     Example:  richter check kun24-basins --preset smoke
     """
-    from richter.cli.experiment import obtain, print_verdicts, verdict_rows
+    from richter.cli.experiment import obtain, print_verdicts
+    from richter.report.summary import verdict_rows
 
     experiment, ds = obtain(name, preset, set_, saved)
     checked = experiment.check(ds)

@@ -1,9 +1,11 @@
-"""What `richter run`, `check` and `figure` share: an experiment at a preset or from a saved run, and its verdicts."""
+"""What the verbs of experiments share: an experiment at a preset or from a saved run, progress, and its verdicts."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -14,7 +16,7 @@ COLOURS = {"holds": "green", "fails": "red", "undecided": "yellow"}
 
 
 def obtain(
-    name: str, preset: str, pairs: list[str] | None, saved: Path | None
+    name: str, preset: str, pairs: list[str] | None, saved: Path | None, store: Path | None = None
 ) -> tuple[AbstractExperiment, xr.Dataset]:
     """The experiment and its Dataset: read from `saved`, else run, with progress on a terminal."""
     from richter import catalog
@@ -29,26 +31,40 @@ def obtain(
             raise ParameterError(message("`--set`", "be left out with --from", pairs[0], "A saved run has its own."))
         ds = load(saved)
         return kind.restore(ds), ds
+    experiment = kind.preset(preset, **parse(name, declared(kind), settings_of(name, pairs)))
+    with progress_bar(experiment.title[:40]) as tell:
+        return experiment, experiment.execute(tell, store)
+
+
+@contextmanager
+def progress_bar(title: str, width: int = 40, remaining: bool = True) -> Iterator[Callable[[str, float], None]]:
+    """A function that is told what is done and the share of it; a bar on standard error if that is a terminal.
+
+    `remaining` adds the bar's own estimate of the time left, for work that does not measure it.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns: list[ProgressColumn] = [TextColumn(f"{{task.description:{width}}}"), BarColumn(), TimeElapsedColumn()]
+    if remaining:
+        columns.append(TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+        task = bar.add_task(title, total=1.0)
+        yield lambda what, share: bar.update(task, description=what, completed=share)
+
+
+def settings_of(name: str, pairs: list[str] | None) -> dict[str, str]:
+    """The texts of `--set name=value`."""
+    from richter.errors import ParameterError, message
+
     texts = {}
     for pair in pairs or []:
         key, equals, value = pair.partition("=")
         if not equals:
             raise ParameterError(message("`--set`", "be name=value", pair, f"See richter show {name}."))
         texts[key.strip().replace("-", "_")] = value
-    experiment = kind.preset(preset, **parse(name, declared(kind), texts))
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description:40}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
-        task = bar.add_task(experiment.title[:40], total=1.0)
-        return experiment, experiment.execute(lambda what, share: bar.update(task, description=what, completed=share))
-
-
-def verdict_rows(checked: list[tuple[Claim, Verdict]]) -> list[dict[str, Any]]:
-    """The verdicts as plain rows."""
-    return [{"claim": c.name, "says": c.says, "places": [str(p) for p in c.places], **v.plain()} for c, v in checked]
+    return texts
 
 
 def print_verdicts(experiment: AbstractExperiment, checked: list[tuple[Claim, Verdict]]) -> None:

@@ -1,16 +1,20 @@
 """The contract of an experiment: declared settings, three presets, a run, claims and a figure.
 
 The author writes `run`, the claims and `figure`; the settings, versions and duration are attached to the Dataset here,
-so that a saved one can be judged and drawn again without running.
+so that a saved one can be judged and drawn again without running. A long run that can be continued after a stop takes
+a folder, `def run(self, progress=silent, store: Path | None = None)`, and hands it to `richter.sweep.sweep`.
 """
 
 from __future__ import annotations
 
 import abc
+import inspect
 import json
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from richter.errors import FileError, ParameterError, message, show
@@ -74,21 +78,39 @@ class AbstractExperiment(abc.ABC):
         """The settings by name."""
         return {name: getattr(self, name) for name in settings.declared(self)}
 
+    @property
+    def preset_name(self) -> str:
+        """The preset whose settings these are, the largest if several are equal, or "" if they are of none."""
+        return next((name for name in reversed(PRESETS) if self.preset(name).settings == self.settings), "")
+
     @classmethod
     def claims(cls) -> tuple[Claim, ...]:
         """The statements that a run decides."""
         return claims_of(cls)
 
-    def execute(self, progress: Progress = silent) -> xr.Dataset:
-        """Run, and attach what makes the result self-contained."""
+    @classmethod
+    def resumable(cls) -> bool:
+        """Whether `run` takes a folder that keeps its finished parts."""
+        return "store" in inspect.signature(cls.run).parameters
+
+    def execute(self, progress: Progress = silent, store: str | os.PathLike[str] | None = None) -> xr.Dataset:
+        """Run, and attach what makes the result self-contained.
+
+        `store` is a folder in which a resumable run keeps its finished parts: the same call after a stop continues.
+        """
         from richter import __version__
 
         begin = time.perf_counter()
-        ds = self.run(progress)
+        run: Callable[..., xr.Dataset] = self.run
+        folder = Path(store) if store is not None and self.resumable() else None
+        resumed = folder is not None and folder.is_dir() and any(folder.iterdir())
+        ds = run(progress) if folder is None else run(progress, store=folder)
         ds.attrs.update(
             experiment=self.name, settings=json.dumps(self.settings), version=__version__, schema=SCHEMA,
             seconds=round(time.perf_counter() - begin, 3),
         )  # fmt: skip
+        if resumed:
+            ds.attrs["resumed"] = 1  # the seconds are those of the last part
         return ds
 
     def check(self, ds: xr.Dataset) -> list[tuple[Claim, Verdict]]:

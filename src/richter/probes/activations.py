@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from richter.errors import ParameterError, message
-from richter.probes.observe import first_tensor, flat, inputs, layer, numbers, torch_library, undisturbed
+from richter.probes.observe import as_tensor, first_tensor, flat, inputs, layer, numbers, torch_library, undisturbed
 from richter.probes.trace import watch
 
 if TYPE_CHECKING:
@@ -17,6 +20,76 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 CHUNK = 512
+LAST = "the features of the last layer"
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What one forward pass of a batch gave: the outputs, and what a layer gave or the last one read."""
+
+    outputs: Tensor  # (example, …)
+    seen: tuple[Tensor, ...]  # per chunk; empty if no layer was named and the last one is no module
+    layer: str
+
+    @property
+    def features(self) -> Floats:
+        """(example, feature) in float64."""
+        return np.concatenate([flat(numbers(part, self.layer or LAST)) for part in self.seen])
+
+
+# Passes of the model as it is inside `passes_shared`; None outside, where a model may change between two calls.
+_KEPT: ContextVar[dict[tuple[int, int, str], tuple[Any, Pass]] | None] = ContextVar("_KEPT", default=None)
+
+
+@contextmanager
+def passes_shared() -> Iterator[None]:
+    """Inside, `one_pass` runs a model once per batch and layer; the model must not change meanwhile."""
+    token = _KEPT.set({})
+    try:
+        yield
+    finally:
+        _KEPT.reset(token)
+
+
+def one_pass(model: nn.Module, batch: Any, layer_name: str | None = None) -> Pass:
+    """Outputs and features of a batch, a tensor or an (inputs, targets) pair, without gradients."""
+    torch = torch_library("A probe")
+    x = inputs(model, batch)
+    kept = _KEPT.get()
+    key = (id(model), id(x), layer_name or "")
+    if kept is not None and key in kept:
+        return kept[key][1]
+    name = layer_name or last_layer(model, x, required=False)
+    seen: list[Tensor] = []
+    outputs = []
+    for part in x.split(CHUNK):
+        with _hooked(model, name, bool(layer_name)) as caught, undisturbed(model):
+            outputs.append(first_tensor(model(part), "the model"))
+        if name and not caught:
+            raise ParameterError(message(f"the layer `{name}`", "be run by the model", "no call of it"))
+        seen += caught[-1:]
+    made = Pass(torch.cat(outputs), tuple(seen), layer_name or "")
+    if kept is not None:
+        kept[key] = (x, made)  # x too: its id must not be given away
+    return made
+
+
+@contextmanager
+def _hooked(model: nn.Module, name: str, output: bool) -> Iterator[list[Any]]:
+    """What a layer gives, or reads, at each call of it."""
+    caught: list[Any] = []
+    if not name:
+        yield caught
+        return
+    target = layer(model, name)
+    if output:
+        handle = target.register_forward_hook(lambda _, __, out: caught.append(as_tensor(out, name)))
+    else:
+        handle = target.register_forward_pre_hook(lambda _, args: caught.append(args[0]))
+    try:
+        yield caught
+    finally:
+        handle.remove()
 
 
 def last_layer(model: nn.Module, batch: Any, required: bool = True) -> str:

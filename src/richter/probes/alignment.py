@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from richter.maths.layer_pairs import alignment_of
-from richter.probes.pairs import PairValues, structure
+from richter.probes.pairs import PairValues, pair_name, reasons, structure
+from richter.probes.probe import AbstractProbe, Reading, Snapshot
+from richter.schema import Variable
 
 if TYPE_CHECKING:
     from torch import nn
@@ -33,3 +37,27 @@ def layer_alignment(model: nn.Module, batch: Any = None) -> PairValues:
         W, A = pair.matched(pair.first.value, pair.second.value)
         made[pair.names] = alignment_of(A, W)
     return PairValues(made, {pair.names: pair.between for pair in found.pairs}, found.excluded, found.opaque)
+
+
+@dataclass(frozen=True)
+class AlignmentProbe(AbstractProbe):
+    """`layer_alignment` along a run."""
+
+    name: ClassVar[str] = "layer_alignment"
+    variables: ClassVar[tuple[Variable, ...]] = (
+        Variable(
+            "layer_alignment", ("pair",), "‖UW‖/(‖U‖‖W‖) of consecutive layers", "observable", "ζ", "a layer is 0"
+        ),
+    )
+
+    def lacks(self, model: nn.Module, batch: Any) -> str:
+        """Layers in a row."""
+        return "" if structure(model, batch).pairs else "two weight layers, the second of which reads the first"
+
+    def start(self, model: nn.Module, batch: Any) -> Snapshot:
+        """Only which pairs are out of scope."""
+        return Snapshot(notes=reasons(structure(model, batch).excluded))
+
+    def measure(self, model: nn.Module, batch: Any, origin: Snapshot) -> Mapping[str, Reading]:
+        """ζ per pair now."""
+        return {"layer_alignment": {pair_name(pair): zeta for pair, zeta in layer_alignment(model, batch).items()}}

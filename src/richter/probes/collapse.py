@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from richter.maths.collapse import (
@@ -17,6 +19,13 @@ from richter.maths.collapse import (
     within_quotient,
     within_times_between,
 )
+from richter.probes.activations import last_layer, one_pass
+from richter.probes.observe import numbers
+from richter.probes.probe import AbstractProbe, Reading, Snapshot
+from richter.schema import Variable
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 def neural_collapse(
@@ -62,3 +71,57 @@ def neural_collapse(
         made["duality"] = float(duality_gap(classes, weight).max())
         made["disagreement"] = disagreement(classes, weight, bias)
     return made
+
+
+@dataclass(frozen=True)
+class Collapse(AbstractProbe):
+    """`neural_collapse` along a run, of what a layer gives or, without one, of what the last layer reads.
+
+    Without a layer the last one's weight is compared too (NC3, NC4), if it is a linear layer with a row per class.
+    """
+
+    layer: str | None = None
+
+    name: ClassVar[str] = "neural_collapse"
+    variables: ClassVar[tuple[Variable, ...]] = (
+        Variable("within_over_between", (), "NC1, Tr(Σ_W Σ_B⁺)/C", undefined_when="all class means agree"),
+        Variable("within_quotient", (), "NC1 by traces, Tr Σ_W/Tr Σ_B", undefined_when="all class means agree"),
+        Variable("within_times_between", (), "Tr(Σ_W Σ_B)/(Tr Σ_B)²", undefined_when="all class means agree"),
+        Variable("equinorm", (), "NC2, spread of the lengths of the class means", undefined_when="they are all 0"),
+        Variable("equiangle", (), "NC2, largest |cos + 1/(C − 1)|", undefined_when="a class mean is at the centre"),
+        Variable("duality", (), "NC3, largest gap between a class's weight and mean", undefined_when="no such layer"),
+        Variable("disagreement", (), "NC4, share not in the class of the nearest mean", undefined_when="no such layer"),
+    )
+
+    def lacks(self, model: nn.Module, batch: Any) -> str:
+        """Labels of at least two classes, and a layer."""
+        y = batch[1]
+        if y is None or y.is_floating_point() or y.ndim != 1 or len(y) != len(batch[0]):
+            return "a whole number per example as its class"
+        if len(y.unique()) < 2:
+            return "examples of at least two classes"
+        return "" if self.layer or last_layer(model, batch[0], required=False) else "a last layer that is one module"
+
+    def start(self, model: nn.Module, batch: Any) -> Snapshot:
+        """The imbalance of the classes, which does not change."""
+        counts = batch[1].unique(return_counts=True)[1]
+        notes = {"layer": self.layer or "last", "imbalance": f"{float(counts.max() / counts.min()):g}"}
+        return Snapshot(notes=notes)
+
+    def measure(self, model: nn.Module, batch: Any, origin: Snapshot) -> Mapping[str, Reading]:
+        """NC1 to NC4 now."""
+        labels = batch[1].cpu().numpy()
+        passed = one_pass(model, batch, self.layer)
+        phi = passed.features
+        shape = np.unique(labels).size, phi.shape[1]
+        weight, bias = (None, None) if self.layer else self._last(model, batch, shape)
+        made = neural_collapse(phi, labels, weight, bias)
+        return {v.name: float(made.get(v.name, np.nan)) for v in self.variables}
+
+    def _last(self, model: nn.Module, batch: Any, shape: tuple[int, int]) -> tuple[Any, Any]:
+        """The last layer's weight and bias, if there is a row per class and a column per feature."""
+        last = model.get_submodule(last_layer(model, batch[0]))
+        weight, bias = getattr(last, "weight", None), getattr(last, "bias", None)
+        if weight is None or tuple(weight.shape) != shape:
+            return None, None
+        return numbers(weight, "the last layer's weight"), None if bias is None else numbers(bias, "its bias")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,7 +25,10 @@ from richter.maths.projections import (
     minimum_projection_distance_from_moments,
     shares_from_moments,
 )
-from richter.probes.activations import activations
+from richter.probes.activations import activations, last_layer, one_pass
+from richter.probes.observe import flat, numbers
+from richter.probes.probe import AbstractProbe, Reading, Snapshot
+from richter.schema import Variable
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -53,11 +57,18 @@ def feature_metrics(
     >>> made.intensity.values.tolist(), made.utilisation.values.round(12).tolist()
     ([4.0, 1.0], [0.0, 1.0])
     """
+    variables, attrs = _of_arrays(features, targets, learned, test)
+    return _labelled(variables, attrs)
+
+
+def _of_arrays(
+    features: ArrayLike, targets: ArrayLike, learned: ArrayLike, test: tuple[ArrayLike, ArrayLike, ArrayLike] | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
     F, g = _columns(targets), _columns(learned)
     phi_test, F_test, g_test = (features, F, g) if test is None else (test[0], _columns(test[1]), _columns(test[2]))
     seen = moments(in_chunks(phi_test, np.concatenate([F_test, g_test], axis=1), BLOCK))
     found = spectrum_of_features(features, gram=seen.gram if test is None else None)
-    return _dataset(found, seen, F.shape[1], F.shape[0], test is None)
+    return _measured(found, seen, F.shape[1], F.shape[0], test is None)
 
 
 def features(
@@ -97,8 +108,67 @@ def features(
     if test is not None:
         F_test, balance = _targets(test_targets, F.shape[1])
         seen = moments(_with_targets(activations(model, test, layer), F_test))
-    made = _dataset(found, seen, F.shape[1], n, test is None)
+    made = _labelled(*_measured(found, seen, F.shape[1], n, test is None))
     return made.assign(imbalance=((), balance, {"long_name": "largest class over smallest", "units": "1"}))
+
+
+_SHARES = "above 1e-14 of the largest intensity only; its inner products are with the probe's own examples"
+
+
+@dataclass(frozen=True)
+class FeatureSpectrum(AbstractProbe):
+    """`features` along a run: what a layer gives or, without one, what the last layer reads.
+
+    Eigenfunctions and inner products are of the probe's own examples, so that shares of k near their number are
+    biased; `features` with test examples of their own has no such limit.
+    """
+
+    layer: str | None = None
+    largest: int = 1024  # features; the eigenvalues of more are too dear to be a matter of course
+
+    name: ClassVar[str] = "features"
+    variables: ClassVar[tuple[Variable, ...]] = (
+        Variable("intensity", ("mode",), "intensity of the k-th feature", symbol="ρ_k"),
+        Variable(
+            "quality", ("mode",), "share of the target in the k-th feature", symbol="Q*_k", undefined_when=_SHARES
+        ),
+        Variable(
+            "utilisation", ("mode",), "share of the output in the k-th feature", symbol="Q̂_k", undefined_when=_SHARES
+        ),
+        Variable("cumulative_quality", ("mode",), "share of the target in the first k features", symbol="Π*"),
+        Variable("cumulative_utilisation", ("mode",), "share of the output in the first k features", symbol="Π̂"),
+        Variable("effective_dimension_intensity", (), "1 + D_eff(ρ₂, …), Eq. 2.6"),
+        Variable("effective_dimension_intensity_raw", (), "D_eff(ρ), Eq. 1.16"),
+        Variable("effective_dimension_quality", (), "D_eff(Q*), Eq. 1.16"),
+        Variable("effective_dimension_utilisation", (), "D_eff(Q̂), Eq. 1.16"),
+        Variable("minimum_projection_distance", (), "κ_CKA, Eq. 2.9"),
+    )
+
+    def lacks(self, model: nn.Module, batch: Any) -> str:
+        """Targets and a layer that is not too wide."""
+        if batch[1] is None:
+            return "targets: probe=(x, y)"
+        if not self.layer and not last_layer(model, batch[0], required=False):
+            return "a last layer that is one module"
+        width = one_pass(model, batch[0][:1], self.layer).features.shape[1]
+        rows = batch[1].shape[0] == len(batch[0]) and (batch[1].ndim == 1 or batch[1].is_floating_point())
+        if not rows:
+            return "one target per example"
+        return f"at most {self.largest} features (it has {width})" if width > self.largest else ""
+
+    def start(self, model: nn.Module, batch: Any) -> Snapshot:
+        """Only which layer it is."""
+        import scipy.linalg  # noqa: F401  loaded here, so that the first look tells what a look costs
+
+        return Snapshot(notes={"layer": self.layer or "last", "inner_products": "train"})
+
+    def measure(self, model: nn.Module, batch: Any, origin: Snapshot) -> Mapping[str, Reading]:
+        """The spectrum and its shares now."""
+        passed = one_pass(model, batch, self.layer)
+        targets, _ = _targets(batch[1], passed.outputs.shape[-1])
+        learned = flat(numbers(passed.outputs, "the model's output"))
+        made, _ = _of_arrays(passed.features, targets, learned, None)
+        return {v.name: made[v.name][1] for v in self.variables}
 
 
 def _with_targets(stream: Iterator[tuple[Floats, Floats]], targets: Floats) -> Iterator[tuple[Floats, Floats]]:
@@ -128,9 +198,10 @@ def _columns(values: ArrayLike) -> Floats:
     return array[:, None] if array.ndim == 1 else array
 
 
-def _dataset(found: Any, seen: Moments, components: int, n_train: int, same: bool) -> xr.Dataset:
-    import xarray as xr
-
+def _measured(
+    found: Any, seen: Moments, components: int, n_train: int, same: bool
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Variables as (dims, values, attributes), and what is said of all."""
     of_target, of_learned = slice(0, components), slice(components, None)
     p, k = found.intensity.size, found.meaningful
     shares = {}
@@ -159,6 +230,12 @@ def _dataset(found: Any, seen: Moments, components: int, n_train: int, same: boo
     variables: dict[str, Any] = {name: ("mode", v, {"long_name": s, "units": "1"}) for name, (v, s) in says.items()}
     variables |= {name: ((), float(v), {"long_name": s, "units": "1"}) for name, (v, s) in numbers.items()}
     attrs = {"examples": n_train, "test_examples": seen.examples, "inner_products": "train" if same else "test"}
+    return variables, attrs
+
+
+def _labelled(variables: dict[str, Any], attrs: dict[str, Any]) -> xr.Dataset:
+    import xarray as xr
+
     return xr.Dataset(variables, attrs=attrs)
 
 

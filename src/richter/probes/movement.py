@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from richter.errors import ParameterError, message
 from richter.maths.representation import debiased_alignment, relative_change
-from richter.probes.activations import activations, chunks, last_layer
+from richter.probes.activations import activations, chunks, last_layer, one_pass
 from richter.probes.observe import numbers
+from richter.probes.probe import AbstractProbe, Reading, Snapshot
 from richter.probes.trace import signs, watch
+from richter.schema import Variable
 
 if TYPE_CHECKING:
     from torch import nn
@@ -141,6 +143,98 @@ def representation_drift(model: nn.Module, batch: Any, origin: Origin) -> Drift:
             message("the features", must, f"{phi.shape}", "Measure on the batch that `start` was given.")
         )
     return Drift(1 - debiased_alignment(phi, origin.features), relative_change(phi, origin.features))
+
+
+@dataclass(frozen=True)
+class ParameterMovement(AbstractProbe):
+    """`parameter_distance` along a run."""
+
+    name: ClassVar[str] = "parameter_distance"
+    variables: ClassVar[tuple[Variable, ...]] = (
+        Variable("parameter_distance", (), "‖θ − θ₀‖ over all parameters"),
+        Variable("parameter_distance_relative", (), "‖θ − θ₀‖/‖θ₀‖", undefined_when="θ₀ = 0"),
+        Variable("parameter_distance_layer", ("layer",), "‖θ − θ₀‖ of a layer"),
+        Variable("parameter_distance_layer_relative", ("layer",), "‖θ − θ₀‖/‖θ₀‖ of a layer", undefined_when="θ₀ = 0"),
+    )
+
+    def start(self, model: nn.Module, batch: Any) -> Snapshot:
+        """The parameters; single precision and less is kept in single precision, which loses nothing."""
+        kept = _parameters(model)
+        for name, p in model.named_parameters():
+            if p.dtype.itemsize <= 4:
+                kept[name] = kept[name].astype(np.float32)
+        return Snapshot(kept)
+
+    def measure(self, model: nn.Module, batch: Any, origin: Snapshot) -> Mapping[str, Reading]:
+        """The distances now."""
+        moved = distance(_parameters(model), origin.arrays)
+        return {
+            "parameter_distance": moved.absolute,
+            "parameter_distance_relative": moved.relative,
+            "parameter_distance_layer": {name: pair[0] for name, pair in moved.layers.items()},
+            "parameter_distance_layer_relative": {name: pair[1] for name, pair in moved.layers.items()},
+        }
+
+
+@dataclass(frozen=True)
+class ActivationMovement(AbstractProbe):
+    """`hamming_distance` along a run, as a fraction of the (unit, example) bits."""
+
+    name: ClassVar[str] = "hamming_distance"
+    variables: ClassVar[tuple[Variable, ...]] = (
+        Variable("hamming_distance", (), "share of (unit, example) activations that have switched since the start"),
+        Variable("hamming_distance_layer", ("activation",), "the same by activation function"),
+    )
+
+    def lacks(self, model: nn.Module, batch: Any) -> str:
+        """Units that switch."""
+        return "" if watch(model, batch[0][:2], patterns=True).neurons else "ReLU-like neurons"
+
+    def start(self, model: nn.Module, batch: Any) -> Snapshot:
+        """The patterns, a bit each."""
+        found = _patterns(model, batch)
+        return Snapshot({name: np.packbits(bits, axis=1) for name, bits in found.items()}, {"normalised": "bits"})
+
+    def measure(self, model: nn.Module, batch: Any, origin: Snapshot) -> Mapping[str, Reading]:
+        """The switched share now."""
+        now = _patterns(model, batch)
+        before = {
+            name: np.unpackbits(bits, axis=1, count=now[name].shape[1] if name in now else None).astype(bool)
+            for name, bits in origin.arrays.items()
+        }
+        found = flips(now, before)
+        return {"hamming_distance": found.total, "hamming_distance_layer": found.layers}
+
+
+@dataclass(frozen=True)
+class RepresentationMovement(AbstractProbe):
+    """`representation_drift` along a run, of what a layer gives or, without one, of what the last layer reads."""
+
+    layer: str | None = None
+
+    name: ClassVar[str] = "representation_drift"
+    variables: ClassVar[tuple[Variable, ...]] = (
+        Variable("representation_drift", (), "1 − debiased CKA of the features with those at the start"),
+        Variable("representation_change", (), "‖Φ − Φ₀‖/‖Φ₀‖ of the features", undefined_when="Φ₀ = 0"),
+    )
+
+    def lacks(self, model: nn.Module, batch: Any) -> str:
+        """A layer to look at, and examples to compare."""
+        if len(batch[0]) < 4:
+            return "at least 4 examples"
+        return "" if self.layer or last_layer(model, batch[0], required=False) else "a last layer that is one module"
+
+    def start(self, model: nn.Module, batch: Any) -> Snapshot:
+        """The features."""
+        return Snapshot({"features": one_pass(model, batch, self.layer).features}, {"layer": self.layer or "last"})
+
+    def measure(self, model: nn.Module, batch: Any, origin: Snapshot) -> Mapping[str, Reading]:
+        """The drift now."""
+        phi, before = one_pass(model, batch, self.layer).features, origin.arrays["features"]
+        return {
+            "representation_drift": 1 - debiased_alignment(phi, before),
+            "representation_change": relative_change(phi, before),
+        }
 
 
 def _parameters(model: nn.Module) -> dict[str, Floats]:

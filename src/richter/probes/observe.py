@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,27 @@ def undisturbed(model: nn.Module) -> Iterator[None]:
                     buffer.copy_(before)
         for module, training in flags.items():
             module.training = training
+
+
+@contextmanager
+def evaluated(model: nn.Module) -> Iterator[None]:
+    """The model in evaluation mode inside; every module's own mode is back on the way out."""
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes.items():
+            module.training = training
+
+
+def unwrapped(model: nn.Module) -> nn.Module:
+    """The module inside what torch.compile or a data-parallel wrapper made of it; they share their parameters."""
+    torch = torch_library("A probe")
+    inner = getattr(model, "_orig_mod", None)
+    if isinstance(model, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
+        inner = model.module
+    return model if inner is None else unwrapped(inner)
 
 
 def refuse_chance(model: nn.Module) -> None:
@@ -128,3 +150,18 @@ def numbers(value: Any, name: str) -> Floats:
 def flat(array: Floats) -> Floats:
     """(example, …) as (example, feature): everything behind the first axis is one feature each."""
     return array.reshape(array.shape[0], -1)
+
+
+def fingerprint(tensors: Iterable[Tensor]) -> int:
+    """A checksum of the bytes of tensors.
+
+    >>> import torch
+    >>> fingerprint([torch.zeros(2)]) == fingerprint([torch.zeros(3)])
+    False
+    """
+    torch = torch_library("A checksum")
+    made = 0
+    for tensor in tensors:
+        flat = tensor.detach().cpu().contiguous().reshape(-1)
+        made = zlib.crc32(flat.view(torch.uint8).numpy().tobytes(), made)
+    return made

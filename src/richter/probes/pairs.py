@@ -21,6 +21,21 @@ UNKNOWN = "unknown"  # stands for a layer where none can be named
 Names = tuple[str, str]  # (first, second) in the order of execution
 
 
+def pair_name(pair: Names) -> str:
+    """A pair as the name of a coordinate.
+
+    >>> pair_name(("fc1", "fc2"))
+    'fc1 → fc2'
+    """
+    return " → ".join(pair)
+
+
+def reasons(excluded: Mapping[Names, str]) -> dict[str, str]:
+    """Why pairs are left out, as a note."""
+    text = "; ".join(f"{pair_name(pair)}: {why}" for pair, why in excluded.items())
+    return {"excluded": text} if text else {}
+
+
 @dataclass(frozen=True)
 class Pair:
     """Two layers, the second of which reads what the first gives, through `between` and nothing else."""

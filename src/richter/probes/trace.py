@@ -86,17 +86,19 @@ def watch(model: nn.Module, batch: Any, patterns: bool = False) -> Record:
     watcher = _watcher()(model, patterns)
     seen = x if patterns else x[:2]
     watcher.sources[id(seen)] = Source((INPUT,))
-    with undisturbed(model), _names(model, watcher.stack), watcher:
+    with undisturbed(model), named_places(model, watcher.stack), watcher:
         out = model(seen)
     watcher.record.ends = watcher.source(first_tensor(out, "the model")).layers
-    for tensor in _leaves(out):
+    for tensor in leaves(out):
         for name in watcher.source(tensor).layers:
             watcher.record.readers.setdefault(name, []).append("output")
     return watcher.record
 
 
 @contextmanager
-def _names(model: nn.Module, stack: list[str]) -> Iterator[None]:
+def named_places(model: nn.Module, stack: list[str]) -> Iterator[None]:
+    """While inside, the name of the module that runs is on top of the stack."""
+
     def leave(*_: Any) -> None:
         stack.pop()
 
@@ -132,12 +134,12 @@ def _watcher() -> Any:
 
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
-            name = _name(func)
-            given = [a for a in _leaves((args, kwargs)) if isinstance(a, torch.Tensor)]
+            name = function_name(func)
+            given = [a for a in leaves((args, kwargs)) if isinstance(a, torch.Tensor)]
             if self.patterns and name in NEURONS:
                 self._see(given[0])
             out = func(*args, **kwargs)
-            made = [t for t in _leaves(out) if isinstance(t, torch.Tensor)]
+            made = [t for t in leaves(out) if isinstance(t, torch.Tensor)]
             if given and not self.patterns and name == "setitem":
                 made = given[:1]
             if made and given and not self.patterns:
@@ -256,7 +258,8 @@ def _watcher() -> Any:
     return Watcher
 
 
-def _name(func: Any) -> str:
+def function_name(func: Any) -> str:
+    """A torch function's plain name, `add` for `__add__`, `add_` and `Tensor.add` alike."""
     name = str(getattr(func, "__name__", ""))
     if name == "__get__":
         name = str(getattr(getattr(func, "__self__", None), "__name__", name))
@@ -275,11 +278,12 @@ def _groups(name: str, args: Any, kwargs: Any) -> int:
     return int(kwargs.get("groups", args[6] if len(args) > 6 else 1))
 
 
-def _leaves(value: Any) -> list[Any]:
+def leaves(value: Any) -> list[Any]:
+    """What a nest of lists and mappings holds."""
     if isinstance(value, (tuple, list)):
-        return [leaf for item in value for leaf in _leaves(item)]
+        return [leaf for item in value for leaf in leaves(item)]
     if isinstance(value, dict):
-        return [leaf for item in value.values() for leaf in _leaves(item)]
+        return [leaf for item in value.values() for leaf in leaves(item)]
     return [value]
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
-from richter import __version__, catalog, draw
+from richter import __version__, draw
 from richter.errors import FileError, message
 from richter.figure.build import number
-from richter.refs import Place
 from richter.report import page
 from richter.report.chapters import CHAPTERS, Chapter
+from richter.report.sources import errata_at, references
 
 TITLE = "Richter: a tour in four exact solutions"
 LEAD = (
@@ -75,7 +75,7 @@ def _page(chapters: list[Chapter], sections: list[page.Html]) -> str:
             page.code(NEXT, "commands"),
             page.text("The figures on this page are in the folder figures/ beside it, as SVG."),
         ),
-        page.section("references", "References", _references(places)),
+        page.section("references", "References", references(places)),
         page.text(
             f"Made by Richter {__version__}, with no network access. All numbers were computed when the page was made.",
             "note",
@@ -86,7 +86,7 @@ def _page(chapters: list[Chapter], sections: list[page.Html]) -> str:
 def _section(chapter: Chapter) -> page.Html:
     worst = max(item.error for item in chapter.agreement)
     points = sum(item.points for item in chapter.agreement)
-    errata = _errata(chapter.places)
+    misprints = errata_at(chapter.places)
     where = ", ".join(dict.fromkeys(str(place) for place in chapter.places))
     return page.section(
         chapter.ident,
@@ -109,29 +109,5 @@ def _section(chapter: Chapter) -> page.Html:
         page.heading("The lines that reproduce it"),
         page.code(chapter.python, f"Python lines for: {chapter.title}"),
         page.text(f"Sources: {where}.", "note"),
-        *([page.heading("Misprints on the way"), page.terms(errata)] if errata else []),
+        *([page.heading("Misprints on the way"), page.terms(misprints)] if misprints else []),
     )
-
-
-def _errata(places: Iterable[Place]) -> list[tuple[str, list[str]]]:
-    """What is misprinted at these places, from the marks on the formulas."""
-    wanted = set(places)
-    found = {}
-    for formula in catalog.formulas():
-        wrong = formula.place.erratum
-        if formula.place in wanted and wrong is not None:
-            found[str(formula.place)] = [f"Printed: {wrong.printed}", f"Right: {wrong.right}", f"Checked: {wrong.how}"]
-    return list(found.items())
-
-
-def _references(places: Iterable[Place]) -> page.Html:
-    papers: dict[str, tuple[Place, list[str]]] = {}
-    for place in places:
-        papers.setdefault(place.paper.key, (place, []))[1].append(place.where)
-    entries = []
-    for key, (place, where) in sorted(papers.items()):
-        paper = place.paper
-        used = ", ".join(sorted(dict.fromkeys(where), key=catalog.natural))
-        authors = "; ".join(paper.authors.split(" and "))
-        entries.append((f"{key}: {authors} ({paper.year}). {paper.title}. {paper.venue}. Used: {used}.", paper.url))
-    return page.references(entries)

@@ -8,6 +8,7 @@ from zlib import crc32
 import numpy as np
 
 from richter.errors import ParameterError, message
+from richter.params import count as count
 
 Rng: TypeAlias = np.random.Generator | int
 
@@ -25,16 +26,3 @@ def stream(rng: Rng, purpose: str) -> np.random.Generator:
     if isinstance(rng, bool) or not isinstance(rng, (int, np.integer)) or rng < 0:
         raise ParameterError(message("`rng`", "be a whole number ≥ 0 or a numpy Generator", rng, "Use rng=0."))
     return np.random.default_rng([int(rng), crc32(purpose.encode())])
-
-
-def count(name: str, value: object, low: int = 1, high: int | None = None) -> int:
-    """`value` as a whole number within its bounds, or one clear line.
-
-    >>> count("`n`", 3)
-    3
-    """
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or int(value) < low or (high is not None and int(value) > high):  # type: ignore[call-overload]
-        bounds = f"≥ {low}" if high is None else f"from {low} to {high}"
-        raise ParameterError(message(name, f"be a whole number {bounds}", value))
-    return int(value)  # type: ignore[call-overload]

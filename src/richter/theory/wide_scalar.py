@@ -15,7 +15,7 @@ from richter.maths.pair import LayerPair, layer_pair, solve_pair
 from richter.maths.wide_law import NORMS, conserved_product, norm_case, wide_flow, wide_kernel
 from richter.params import Given, Resolved, param
 from richter.refs import XU24
-from richter.regime import ALIGNMENT_CHANGES, Evidence, Regime, scalar_if_single
+from richter.regime import Evidence, Regime, by_alignment, scalar_if_single
 from richter.schema import Variable
 from richter.theory.base import AbstractTheory
 from richter.theory.layout import Floats, Layout, State
@@ -193,10 +193,8 @@ class WideScalar(AbstractTheory):
             zeta0 = ends["alignment"][:, :1]
             zeta1 = np.where(np.isnan(ends["alignment"][:, 1:]), near, ends["alignment"][:, 1:])
             still = (toward == 0) | (ends["kernel"][:, :1] == 0)
-            straight = np.abs(zeta1 - zeta0) < ALIGNMENT_CHANGES  # NaN at u = 0 is not "no change"
             lost = bool((np.isnan(ends["alignment"][:, 1:]) & ~still & (goal != 0)).any())
-            label = np.where(still, "frozen", np.where(straight, "rescaling",
-                             np.where(toward > 0, "alignment", "disalignment")))  # fmt: skip
+            label = np.where(still, "frozen", by_alignment(zeta0, zeta1, toward))
             final = ends["growth"][:, 1:]
             case = np.where(pair.frozen, 0, norm_case(rates.p, rates.q, final))
             feature = rates.target**2

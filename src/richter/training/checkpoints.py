@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from richter.errors import FileError, ParameterError, message
+from richter.probes.observe import fingerprint as fingerprint
 
 SCHEMA = 1
 INDEX = "checkpoint.json"
@@ -105,19 +106,6 @@ def write(path: Path, data: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(part, path)
-
-
-def fingerprint(tensors: Iterable[Tensor]) -> int:
-    """A checksum of the bytes of tensors.
-
-    >>> fingerprint([torch.zeros(2)]) == fingerprint([torch.zeros(3)])
-    False
-    """
-    made = 0
-    for tensor in tensors:
-        flat = tensor.detach().cpu().contiguous().reshape(-1)
-        made = zlib.crc32(flat.view(torch.uint8).numpy().tobytes(), made)
-    return made
 
 
 def describe_rate(rate: float | Callable[[int], float]) -> float | list[float]:
