@@ -33,12 +33,16 @@ def test_scaling_prints_tables_and_json(capsys: pytest.CaptureFixture[str]) -> N
     assert list(rows) == ["time", "data", "parameters", "compute"]
     assert all(abs(row["exponent"] - row["fitted"]) < 2e-3 for row in rows.values())
     assert "parameters" in run(capsys, "scaling", "--table")[1]
+    assert all(0 <= row["plus_minus"] < 2e-3 for row in rows.values())
+    out = run(capsys, "scaling", "--values", "1,10,1e4,1e5")[1]
+    assert out.count(" no ") == 2 and out.count(" yes ") == 2 and "“yes”: within 0.0001 of" in out
     assert "best N" in run(capsys, "scaling", "--over", "compute", "--values", "1e6:1e9:3")[1]
 
 
 def test_emergence_calibrates_and_predicts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, out, _ = run(capsys, "emergence")
     assert code == 0 and "rate multiplier ℬ = 0.04545" in out and out.count("half learned") == 5
+    assert out.count("done before the next one") == 1 and out.count("overlapping the next one") == 3
     t = np.linspace(0, 1500, 40)
     file = tmp_path / "first.json"
     noise = 0.02 * np.cos(5 * np.arange(40))

@@ -10,7 +10,7 @@ from richter.refs import NAM24
 from richter.testing.tolerances import IDENTITY, assert_close
 
 
-@pytest.mark.place(NAM24["Eq. 1.27"], NAM24["Eq. 1.28"])
+@pytest.mark.place(NAM24["Eq. 1.27"], NAM24["Eq. 1.28"], NAM24["Eq. A.1"], NAM24["Eq. A.6"])
 def test_the_rotated_weights_make_the_same_function(seed: int) -> None:
     rng = np.random.default_rng([seed, 4])
     features, w = rng.normal(size=(4, 50)) * [[3.0], [1.0], [0.5], [0.1]], rng.normal(size=4)
@@ -19,6 +19,9 @@ def test_the_rotated_weights_make_the_same_function(seed: int) -> None:
     eigenfunctions = (O.T @ features) / np.sqrt(rho)[:, None]
     assert_close(eigenfunctions @ eigenfunctions.T / 50, np.eye(4), IDENTITY, scale=1.0, times=1e3)  # ρ over 1e4
     assert (np.diff(rho) < 0).all()
+    assert_close(O.T @ O, np.eye(4), IDENTITY, scale=1.0)
+    overlaps = features @ eigenfunctions.T / 50  # ⟨e_i|Φ_k⟩
+    assert_close(overlaps / np.sqrt(rho), O, IDENTITY, scale=1.0, times=1e4)  # over √ρ, which spans two decades
     theta = diagonal_weights(O, w)
     function = w @ features
     assert_close(theta @ (np.sqrt(rho)[:, None] * eigenfunctions), function, IDENTITY, scale=np.abs(function).max())

@@ -170,6 +170,19 @@ def test_quality_is_the_sum_of_squared_overlaps_and_adds_to_one_over_a_basis(see
         class_indicators([0.5], 4)
 
 
+@pytest.mark.place(NAM24["Eq. 1.30"], NAM24["Eq. 1.31"], NAM24["Eq. 1.32"], NAM24["Eq. 1.34"])
+def test_quality_and_utilisation_of_one_function_are_its_squared_cosines(seed: int) -> None:
+    rng = np.random.default_rng([seed, 21])
+    _, e = known_features(rng, 50, np.ones(50))
+    bent = e * rng.uniform(0.5, 2.0, 50)  # of any size, as on a test sample
+    for shares in (quality, utilisation):
+        f = rng.normal(size=50)
+        by_hand = [(u @ f) ** 2 / ((u @ u) * (f @ f)) for u in bent.T]
+        assert_close(shares(bent, f), by_hand, IDENTITY, scale=1.0)
+        assert_close(shares(e, f), (e.T @ f / 50) ** 2 / np.mean(f**2), IDENTITY, scale=1.0)
+        assert_close(cumulative(shares(bent, f)), np.cumsum(by_hand), IDENTITY, scale=1.0)
+
+
 @pytest.mark.place(NAM24["Eq. 2.5"])
 def test_utilisation_of_functions_that_are_not_orthogonal_adds_to_one(seed: int) -> None:
     rng = np.random.default_rng([seed, 8])

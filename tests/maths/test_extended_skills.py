@@ -11,14 +11,18 @@ from richter.maths.extended_skills import (
     basis_shares,
     basis_strength,
     effective_strength,
+    extended_coefficients,
     extended_end,
     extended_flow,
     few_shot_loss,
     few_shot_strength,
+    linear_few_shots,
     sample_loss,
+    skill_data_loss,
     skill_direction,
     skill_imbalance,
     skill_kernel_change,
+    skill_loss_slope,
 )
 from richter.maths.integrate import integrate
 from richter.maths.linear import flow_weights
@@ -147,3 +151,73 @@ def test_a_skill_with_some_of_its_basis_functions_is_learned_in_part(n_basis: in
     assert_close(strength, basis_strength(n_basis, needed, skills, 2.0), IDENTITY, scale=1.0)
     losses = ((a[:, None] * B - aim) ** 2).sum(axis=1) / 2
     assert_close(losses, 2 * (1 - basis_shares(n_basis, needed, skills) / needed), IDENTITY, scale=1.0)
+
+
+@pytest.mark.place(
+    NAM24["Eq. 5.3"], NAM24["Eq. B.15"], NAM24["Eq. B.16"], NAM24["Eq. B.24"], NAM24["Eq. B.25"], NAM24["Eq. B.27"],
+    NAM24["Eq. B.28"], NAM24["Eq. B.29"], NAM24["Eq. B.30"],
+)  # fmt: skip
+def test_the_loss_of_a_skill_falls_by_its_squared_gradient(seed: int) -> None:
+    p = drawn(seed, 53)
+    a, B, k = p["a"], p["B"], 1
+    phi, aim, share = p["features"][k], p["aim"][k], 4 / 14
+    own = lambda a, B: skill_data_loss(a, B, phi, aim)
+    by_example = np.mean((extended_coefficients(a, B)[k] @ phi - aim @ phi) ** 2) / 2
+    assert_close(own(a[k], B[k]), by_example, IDENTITY)
+    # The skills' losses weighted with their shares are the loss on the data.
+    whole = sum(
+        count / 14 * skill_data_loss(a[i], B[i], p["features"][i], p["aim"][i]) for i, count in enumerate((9, 4, 1))
+    )
+    assert_close(whole, sample_loss(a, B, p["gram"], p["aim"]), IDENTITY, times=10)
+    da, dB = extended_flow(a, B, p["gram"], p["aim"], p["eta"])
+    U = np.linalg.svd(phi, full_matrices=False)[0]
+    assert_close(U @ (U.T @ dB[k]), dB[k], IDENTITY, scale=np.abs(dB[k]).max(), times=10)  # B.16
+    assert_close(a * da, (B * dB).sum(axis=1), IDENTITY, scale=np.abs(a * da).max(), times=10)  # B.24, B.25
+    h = 1e-6
+    slope_a = (own(a[k] + h, B[k]) - own(a[k] - h, B[k])) / (2 * h)
+    slope_B = np.array([(own(a[k], B[k] + h * e) - own(a[k], B[k] - h * e)) / (2 * h) for e in np.eye(BASIS)])
+    along = (own(a[k] + h * da[k], B[k] + h * dB[k]) - own(a[k] - h * da[k], B[k] - h * dB[k])) / (2 * h)
+    told = skill_loss_slope(share, slope_a, slope_B, p["eta"])
+    np.testing.assert_allclose(told, along, rtol=1e-5)  # differences of differences
+    assert told < 0 == skill_loss_slope(share, 0.0, np.zeros(BASIS))
+
+
+@pytest.mark.place(NAM24["Eq. B.35"], NAM24["Eq. B.36"], NAM24["Eq. B.38"], NAM24["Eq. B.40"])
+def test_the_end_solves_its_equations(seed: int) -> None:
+    p = drawn(seed, 54)
+    a, B = extended_end(p["a"], p["B"], p["gram"], p["aim"])
+    for k in range(SKILLS):
+        U = np.linalg.svd(p["features"][k], full_matrices=False)[0]
+        onto = lambda x, U=U: U @ (U.T @ x)
+        assert np.abs(a[k] * onto(B[k] * a[k] - p["aim"][k])).max() < 1e-13
+        rest = p["B"][k] - onto(p["B"][k])
+        conserved = a[k] ** 2 - (onto(p["aim"][k]) ** 2).sum() / a[k] ** 2 - (rest**2).sum()
+        assert_close(conserved, p["a"][k] ** 2 - (p["B"][k] ** 2).sum(), IDENTITY, scale=1.0)
+        assert a[k] * p["a"][k] > 0
+
+
+@pytest.mark.place(NAM24["Eq. B.45"], NAM24["Eq. B.47"], NAM24["Eq. B.48"], NAM24["Eq. B.49"])
+def test_endless_data_decouple_the_basis_functions(seed: int) -> None:
+    p, P = drawn(seed, 55), 0.3
+    gram = np.broadcast_to(P * np.eye(BASIS), (SKILLS, BASIS, BASIS))
+    _, dB = extended_flow(p["a"], p["B"], gram, p["aim"], p["eta"])
+    printed = -p["eta"] * P * p["a"][:, None] * (p["B"] * p["a"][:, None] - 1.3 / np.sqrt(BASIS))
+    assert_close(dB, printed, IDENTITY, scale=np.abs(printed).max())
+    for r in range(BASIS + 1):  # each of r functions adds S/√N_c · 1/√N_c
+        assert_close(basis_strength(r, BASIS, 1, 1.3)[0], r * (1.3 / np.sqrt(BASIS)) / np.sqrt(BASIS), IDENTITY)
+
+
+@pytest.mark.place(NAM24["Eq. C.5"], NAM24["Eq. C.6"])
+def test_the_linear_model_with_the_same_functions_is_as_good_a_few_shot_learner(seed: int) -> None:
+    rng = np.random.default_rng([seed, 56])
+    aim = skill_direction(12, 1.3)
+    for count in (3, 12, 20):
+        phi = rng.normal(size=(12, count))
+        end = linear_few_shots(phi, aim)
+        flow = lambda w, phi=phi: -phi @ (w @ phi - aim @ phi) / phi.shape[1]
+        path = integrate(flow, np.zeros(12), np.array([0.0, 3e4]))[:, 1]
+        if count != 12:  # a square matrix may have a direction that takes too long
+            assert_close(path, end, SOLVED, scale=1.0, times=100)
+        a, B = extended_end(np.array([1e-6]), np.zeros((1, 12)), (phi @ phi.T)[None], aim[None])
+        assert_close(a[0] * B[0], end, SOLVED, scale=1.0)
+        assert (count < 12) == (np.abs(end - aim).max() > 1e-3)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from richter.maths.linear import feature_modes, flow_weights, linear_modes
-from richter.maths.logistic import diagonal_flow, linear_mode, logistic_mode, stage_overlap, stage_times
+from richter.maths.logistic import diagonal_flow, linear_mode, logistic_mode, product_flow, stage_overlap, stage_times
 from richter.maths.scalar_limits import (
     aligned_factor,
     anti_aligned_factor,
@@ -196,3 +196,20 @@ def test_growth_bound(seed: int) -> None:
     assert_close(
         growth_bound(same.a0, same.b0, 1e-3), same.limit().growth.item(), IDENTITY, says="an equality at a = b"
     )
+
+
+@pytest.mark.place(
+    NAM24["Eq. A.13"], NAM24["Eq. A.14"], NAM24["Eq. A.15"], NAM24["Eq. A.17"], NAM24["Eq. A.18"], NAM24["Eq. A.19"]
+)
+def test_a_product_of_weights_follows_from_the_gradient_of_the_mean_loss(seed: int) -> None:
+    rng = np.random.default_rng([seed, 90])
+    a, b, S, variance = rng.normal(size=3), rng.normal(size=3), rng.normal(size=3), rng.uniform(0.2, 2.0, 3)
+    x = np.linalg.qr(rng.normal(size=(50, 3)))[0] * np.sqrt(50 * variance)  # uncorrelated inputs of these variances
+    loss = lambda a, b: ((x @ (a * b - S)) ** 2).mean() / 2
+    da, db = diagonal_flow(a, b, S, variance)
+    h = 1e-5
+    for i, e in enumerate(np.eye(3)):
+        slope = (loss(a + h * e, b) - loss(a - h * e, b)) / (2 * h), (loss(a, b + h * e) - loss(a, b - h * e)) / (2 * h)
+        np.testing.assert_allclose([da[i], db[i]], [-slope[0], -slope[1]], rtol=1e-6, atol=1e-9)  # h = 1e-5
+    assert_close(product_flow(a, b, S, variance), da * b + a * db, IDENTITY, scale=10.0)
+    assert_close(product_flow(a, a, S, variance), -2 * variance * a * a * (a * a - S), IDENTITY, scale=10.0)

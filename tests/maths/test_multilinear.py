@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import time
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,9 @@ from mpmath import mp
 
 from richter.maths.integrate import integrate
 from richter.maths.multilinear import (
+    basis_end,
     basis_loss,
+    counted_loss,
     expected_data_loss,
     expected_skill_losses,
     linear_loss,
@@ -29,6 +33,7 @@ from richter.maths.skills import aligned_skill_loss, skill_frequencies, zipf_con
 from richter.refs import NAM24
 from richter.tasks.sparse_parity import SparseParity
 from richter.testing.tolerances import IDENTITY, SOLVED, assert_close, assert_within_errors
+from richter.theory import MultilinearSkills
 
 TIMES = np.array([0.0, 1.0, 30.0, 1e3, 1e5, 3e6, 1e8, 1e9])
 
@@ -137,18 +142,35 @@ def test_endless_skills_are_ten_to_the_seven_and_a_hurwitz_tail(seed: int) -> No
             assert plain / got < 0.999  # without the tail the sum is too small (control)
 
 
-def test_each_case_has_its_own_parameters_and_many_skills_are_quick(seed: int) -> None:
+def test_each_case_has_its_own_parameters(seed: int) -> None:
     cases = [random_model(seed, key) for key in range(4)]
     together = {name: np.array([case[name] for case in cases])[:, None] for name in cases[0]}
     whole = multilinear_loss(TIMES, **together, n_skills=20_000, n_basis=15_000)
     for row, case in zip(whole, cases, strict=True):
         alone = multilinear_loss(TIMES, **case, n_skills=20_000, n_basis=15_000)
         assert_close(row, alone, IDENTITY, scale=alone + 1e-280)
-    import time
 
-    begin = time.perf_counter()
-    multilinear_loss(np.geomspace(1, 1e8, 1000), 0.6, 1.3, 1e-3, 0.8, n_skills=10**6)
-    assert time.perf_counter() - begin < 2.0
+
+def test_a_million_skills_at_a_thousand_times_are_quick_and_small() -> None:
+    t = np.geomspace(1, 1e8, 1000)
+    theory = MultilinearSkills(alpha=0.6, n_skills=10**6, target=1.3, initial=1e-3, eta=0.8)
+    theory.solve(t[:2], only=("loss",))
+    tracemalloc.start()
+    begin = time.process_time()
+    loss = theory.solve(t, only=("loss",)).loss
+    seconds, peak = time.process_time() - begin, tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert seconds < 2.0 and peak < 64e6  # the bar; the sum as written would hold 8 GB
+    assert_close(loss[500], multilinear_loss(t[500], 0.6, 1.3, 1e-3, 0.8, n_skills=10**6), IDENTITY)
+    # Skills with starts of their own are summed one by one, in blocks.
+    own = theory.with_(n_skills=200_000, initial=np.full(200_000, 1e-3))
+    tracemalloc.start()
+    each = own.solve(t[::100], only=("loss",)).loss
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 64e6  # in one piece every temporary would hold 16 MB
+    together = theory.with_(n_skills=200_000).solve(t[::100], only=("loss",)).loss
+    assert_close(each, together, IDENTITY, times=10, scale=together + 1e-12)  # 200 000 terms
 
 
 @pytest.mark.place(NAM24["Eq. 4.26"], NAM24["Eq. B.11"], NAM24["Eq. B.12"], NAM24["Eq. 4.35"], NAM24["Eq. B.13"])
@@ -221,3 +243,27 @@ def test_torch_gives_the_same_skills(seed: int, torch: Any) -> None:
     for function in functions:
         got = function(given[0], given[1], 1.3, given[2])
         assert_close(got.numpy(), function(t, share, 1.3, start), IDENTITY)
+
+
+@pytest.mark.place(NAM24["Eq. B.3"], NAM24["Eq. B.4"], NAM24["Eq. 4.19"])
+def test_the_loss_on_examples_is_a_sum_over_counted_skills(seed: int) -> None:
+    task = SparseParity.draw(n_tasks=4, n_bits=8, sparse=2, target=1.4, rng=seed)
+    data = task.sample(60, rng=np.random.default_rng([seed, 5]))
+    strength = np.random.default_rng([seed, 6]).normal(size=4)
+    by_example = ((data.targets - strength @ task.basis(data)) ** 2).mean() / 2
+    assert_close(counted_loss(np.bincount(data.skill, minlength=4), strength, 1.4), by_example, IDENTITY)
+    # Endless data: the share of skill k is A k^-(α+1).
+    k, A, t = 3.0, float(zipf_constant(0.6, 4)), np.array([0.0, 2.0, 9.0])
+    printed = 1.4**2 / 2 / (1 + np.exp(2 * 0.5 * A * k**-1.6 * 1.4 * t) / (1.4 / 0.1 - 1)) ** 2
+    assert_close(multilinear_skill_loss(t, A * k**-1.6, 1.4, 0.1, 0.5), printed, IDENTITY)
+
+
+@pytest.mark.place(NAM24["Eq. B.14"])
+def test_skills_that_the_model_has_not_end_without_strength(seed: int) -> None:
+    theory = MultilinearSkills(alpha=0.6, n_skills=6, n_basis=4, target=1.3, initial=0.2, eta=1.0)
+    end = theory.limit()
+    k = np.arange(1, 7)
+    assert_close(basis_end(k, 4, 1.3), end.skill_strength, IDENTITY)
+    assert_close(basis_loss(k, 4, 1.3), aligned_skill_loss(basis_end(k, 4, 1.3), 1.3), IDENTITY)
+    printed = np.where(k > 4, 0.2, 1.3)  # R(0) would contradict Eq. B.13
+    assert np.abs(aligned_skill_loss(printed, 1.3) - basis_loss(k, 4, 1.3)).max() > 0.1

@@ -15,6 +15,7 @@ from richter.maths.compute_optimal import (
     best_split,
     loss_of_time_and_parameters,
     shared_integral,
+    whole_split,
 )
 from richter.maths.multilinear import expected_data_loss, linear_loss, multilinear_loss, multilinear_skill_loss
 from richter.maths.power_fit import fit_power, local_exponents
@@ -24,11 +25,14 @@ from richter.maths.scaling_laws import (
     data_drop,
     data_law,
     data_law_asymptote,
+    data_step,
     missing_loss,
     parameter_law,
     parameter_law_asymptote,
     saturation_integral,
     scaling_exponents,
+    skill_time_slope,
+    slope_by_parts,
     small_start_integral,
     stage_drop,
     stage_wait,
@@ -92,17 +96,22 @@ def test_the_time_law_is_the_sum_where_it_is_valid(seed: int) -> None:
         assert abs(time_law(early, **p) / multilinear_loss(early, **p) - 1) > 1e-4  # invalid before (control)
 
 
-def test_the_time_law_is_a_direct_sum_of_ten_million_skills_and_its_tail() -> None:
-    k = np.arange(1.0, 10**6 + 1)
-    for alpha, t in ((0.6, 1e4), (0.3, 1e4), (0.1, 1e3)):
-        A = zipf_constant(alpha)
-        P = A * k ** -(alpha + 1)
-        loss = (P * multilinear_skill_loss(np.asarray(t), P, 1.3, 1e-3, 0.8)).sum()
-        tail = 1.0 - float(P.sum())  # ζ(α+1) less the sum
-        whole = loss + tail * (1.3 - 1e-3) ** 2 / 2
-        law = time_law(t, alpha, 1.3, 1e-3, 0.8)
-        assert abs(law / whole - 1) < 1e-4
-        assert (1 - loss / law > 0.03) == (alpha < 0.5)  # the plain sum of a small α is far too low
+@pytest.mark.parametrize(("alpha", "t"), [(0.3, 1e5), (0.6, 1e4)])
+def test_the_time_law_is_a_direct_sum_of_ten_million_skills_and_its_tail(alpha: float, t: float) -> None:
+    A, count, block = zipf_constant(alpha), 10**7, 10**6
+    loss = weight = 0.0
+    for at in range(0, count, block):
+        P = A * np.arange(at + 1.0, at + block + 1) ** -(alpha + 1)
+        loss += (P * multilinear_skill_loss(np.asarray(t), P, 1.3, 1e-3, 0.8)).sum()
+        weight += float(P.sum())
+    with mp.workdps(30):
+        tail = float(A * mp.zeta(mp.mpf(alpha) + 1, count + 1))
+    assert tail == pytest.approx(1 - weight, abs=1e-9)
+    whole = loss + tail * (1.3 - 1e-3) ** 2 / 2
+    law = time_law(t, alpha, 1.3, 1e-3, 0.8)
+    assert abs(law / whole - 1) < 1e-4
+    assert (1 - loss / law > 0.03) == (alpha < 0.5)  # the plain sum of a small α is far too low (control)
+    assert abs(float(multilinear_loss(t, alpha, 1.3, 1e-3, 0.8)) / whole - 1) < 1e-4
 
 
 @pytest.mark.place(NAM24["Eq. 4.12"], NAM24["Eq. 4.13"], NAM24["Eq. 4.14"], NAM24["Eq. 4.15"])
@@ -234,6 +243,33 @@ def test_the_best_split_of_compute_is_that_of_brute_force() -> None:
         assert abs(around[np.argmin(found)] / float(b.parameters) - 1) < tolerance
 
 
+@pytest.mark.parametrize(
+    ("alpha", "target", "initial", "eta"), [(0.6, 1.3, 1e-3, 0.8), (1.2, 1.0, 0.2, 1.0), (0.3, 5.0, 1e-6, 0.05)]
+)
+def test_the_best_whole_split_is_the_best_of_all(alpha: float, target: float, initial: float, eta: float) -> None:
+    given = {"alpha": alpha, "target": target, "initial": initial, "eta": eta}
+    C = np.array([1e3, 3e4, 1e5])
+    best = whole_split(C, **given)
+    for i, compute in enumerate(C):
+        sizes = np.arange(1, int(4 * best_split(compute, **given).parameters) + 20)
+        losses = np.array([float(multilinear_loss(compute / n, **given, n_basis=int(n))) for n in sizes])
+        assert best.parameters[i] == sizes[np.argmin(losses)]
+        assert best.loss[i] == losses.min()
+    assert_close(best.time * best.parameters, C, IDENTITY)
+    # The continuous optimum is its limit.
+    large = 10.0 ** np.arange(8, 14, 2)
+    assert np.abs(best_split(large, **given).parameters - whole_split(large, **given).parameters).max() < 2
+    assert np.abs(best_split(large, **given).loss / whole_split(large, **given).loss - 1).max() < 1e-2
+
+
+def test_a_best_whole_split_is_refused_or_ends_where_there_is_none() -> None:
+    assert np.isnan(whole_split(1.0, 0.1, 5.0, 1e-2, 0.05).parameters)  # nothing is learned: more is always better
+    few = whole_split(np.array([1e4, 1e9]), 0.3, 5.0, 1e-2, 0.05, n_skills=20)
+    assert few.parameters.tolist() == [13.0, 20.0]
+    sizes = [float(multilinear_loss(1e4 / n, 0.3, 5.0, 1e-2, 0.05, 20, n)) for n in range(1, 21)]
+    assert int(np.argmin(sizes)) + 1 == 13
+
+
 def test_the_optimum_solves_its_condition(seed: int) -> None:
     rng = np.random.default_rng([seed, 45])
     alpha, r = rng.uniform(0.1, 1.5, 6), 10 ** rng.uniform(0.3, 8, 6)
@@ -282,3 +318,42 @@ def test_power_fits_cover_the_truth(seed: int) -> None:
     ):  # fmt: skip
         with pytest.raises(ParameterError, match=text):
             fit_power(*wrong)
+
+
+@pytest.mark.place(NAM24["Eq. 4.20"], NAM24["Eq. 4.22"], NAM24["Eq. 4.23"], NAM24["Eq. 4.24"])
+def test_the_slope_of_the_time_law_is_an_integral_by_parts(seed: int) -> None:
+    alpha, target, initial, eta, t, N = 0.4, 1.3, 1e-2, 0.8, 30.0, 500.0
+    A = float(zipf_constant(alpha))
+    loss = lambda k, t: multilinear_skill_loss(np.asarray(t), A * np.asarray(k) ** -(alpha + 1), target, initial, eta)
+    k = np.array([1.0, 3.0, 20.0])
+    h = 1e-5
+    in_time = (loss(k, t * (1 + h)) - loss(k, t * (1 - h))) / (2 * t * h)
+    in_rank = (loss(k * (1 + h), t) - loss(k * (1 - h), t)) / (2 * k * h)
+    np.testing.assert_allclose(skill_time_slope(t, k, in_rank, alpha), in_time, rtol=1e-6)  # central differences
+    x, weight = np.polynomial.legendre.leggauss(400)
+    log = np.log(N) * (x + 1) / 2  # over ln k
+    nodes, w = np.exp(log), weight * np.log(N) / 2 * np.exp(log)
+    integral = lambda t: (w * A * nodes ** -(alpha + 1) * loss(nodes, t)).sum()
+    direct = (integral(t * (1 + h)) - integral(t * (1 - h))) / (2 * t * h)
+    ends = float(loss(1.0, t)), float(loss(N, t))
+    parts = slope_by_parts(t, integral(t), ends, (1.0, N), alpha, A)
+    np.testing.assert_allclose(parts, direct, rtol=1e-6)  # central differences
+    # Without the bracket it is Eq. 4.25, right for endlessly many skills only.
+    assert abs(float(time_slope(t, integral(t), alpha)) / direct - 1) > 0.1
+    bracket = lambda n, t: A * n**-alpha * float(loss(n, t))
+    assert bracket(1.0, 60.0) < 1e-20 and bracket(1e12, t) / bracket(1e4, t) == pytest.approx(1e8**-alpha, rel=1e-2)
+
+
+@pytest.mark.place(NAM24["Eq. 4.31"], NAM24["Eq. 4.32"])
+def test_one_more_sample_takes_away_an_integral(seed: int) -> None:
+    alpha = np.random.default_rng([seed, 48]).uniform(0.2, 1.5)
+    D = np.array([3.0, 50.0, 4000.0])
+    law = data_law(D, alpha, 1.3), data_law(D + 1, alpha, 1.3)
+    assert_close(data_step(D, alpha, 1.3), law[1] - law[0], IDENTITY, times=1e6)  # a difference of near-equal losses
+    assert_close(data_step(D, alpha, 1.3) / law[0], data_drop(D, alpha), IDENTITY, times=10)
+    with mp.workdps(30):
+        A = 1 / mp.zeta(mp.mpf(alpha) + 1)
+        least = A ** (1 / (mp.mpf(alpha) + 1))  # where P = 1
+        f = lambda k: k ** (-2 * (alpha + 1)) * (1 - A * k ** -(alpha + 1)) ** 50
+        whole = -mp.mpf("1.69") * A**2 / 2 * mp.quad(f, [least, 2, 5, 10, 50, 200, 1000, mp.inf])
+    np.testing.assert_allclose(float(data_step(50.0, alpha, 1.3)), float(whole), rtol=1e-8)  # the quadrature's

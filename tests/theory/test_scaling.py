@@ -28,7 +28,21 @@ def test_every_law_holds_where_it_says_so(over: str) -> None:
     assert np.abs(ds.exponent[:, 1:-1] - ds.law_exponent).max() < 1e-2
     early = scaling(over, [1.0, 2.0, 4.0, 1e9], alpha=0.6, **USUAL)
     assert early.valid.values[0, -1]
+    told = np.abs(early.relative_error.values[0]) <= early.attrs["valid_to"]
+    assert not (early.valid.values[0] & ~told).any()
+    assert early.attrs["valid_to"] == (1e-2 if over == "compute" else 1e-4)
+    assert (ds.fitted_low <= ds.fitted_exponent).all() and (ds.fitted_exponent <= ds.fitted_high).all()
     assert early.valid.values[0, 0] == (over == "parameters")
+
+
+def test_a_law_is_not_called_valid_where_its_error_changes_sign() -> None:
+    # Over compute with the usual numbers the law crosses the exact loss near C = 100, where it is wrong on both sides.
+    ds = scaling("compute", [10.0, 100.0, 1e3, 1e6, 1e7], alpha=0.6)
+    assert abs(float(ds.relative_error[0, 1])) < 1e-2 < abs(float(ds.relative_error[0, 2]))
+    assert ds.valid.values[0].tolist() == [False, False, False, True, True]
+    whole = ds.whole_parameters.values[0]
+    assert (np.abs(whole - ds.best_parameters.values[0])[1:] < 1.5).all() and (whole % 1 == 0).all()
+    assert np.isnan(scaling("compute", [1.0, 2.0, 4.0], alpha=0.1).whole_parameters).all()
 
 
 def test_a_finite_number_of_skills_bends_the_law_as_corrected() -> None:
@@ -67,6 +81,21 @@ def test_emergence_is_calibrated_on_one_skill_and_predicts_the_others(seed: int)
     assert_close(ds.half / ds.half[0], true / true[0], IDENTITY, times=10)
     assert (np.abs(ds.half / true - 1) < 0.05).all()
     assert (ds.low <= ds.skill_strength + 1e-12).all() and (ds.high > ds.low).any()
+
+
+def test_emergence_over_time_says_where_training_is_stage_like() -> None:
+    t = np.linspace(0, 80_000, 20_001)
+    small, large = (emergence("time", t, initial=initial, epsilon=0.1) for initial in (1e-9, 0.4))
+    for ds in (small, large):
+        rows = [ds.skill_strength.values[k] / 5 for k in range(5)]
+        for k in range(5):
+            first, wait = float(ds.emerges[k]), float(ds.saturates[k])
+            assert np.interp([0.1, 0.9], rows[k], t) == pytest.approx([first, first + wait], rel=0.01)  # the grid
+        gaps = np.diff(ds.emerges.values)
+        assert ds.staged.values[:-1].tolist() == (ds.saturates.values[:-1] < gaps).astype(float).tolist()
+        assert np.isnan(ds.staged[-1])
+    assert small.staged[:3].all() and not large.staged[:-1].any()
+    assert "emerges" not in emergence("data")
 
 
 def test_emergence_over_data_and_parameters() -> None:
@@ -118,6 +147,7 @@ def test_pictures_of_laws_and_of_emergence(seed: int) -> None:
         (lambda: emergence(calibration=-1.0), "`calibration` must be > 0. Got -1.0."),
         (lambda: emergence(strength="mine"), "`strength` must be one of definition, effective. Got mine."),
         (lambda: emergence(initial=0.0), "`initial` must lie between 0 and the target. Got 0.0."),
+        (lambda: emergence(epsilon=0.5), "`epsilon` must lie between 0 and ½. Got 0.5."),
         (lambda: emergence(values=[-1.0]), "`values` must be ≥ 0. Got -1.0."),
         (
             lambda: calibrate_emergence("time", [1], [1], frequency=2.0),

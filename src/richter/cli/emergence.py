@@ -81,4 +81,11 @@ def emergence(
             ds.skill.values, ds.half.values, ds.half_low.values, ds.half_high.values, strict=True
         ):
             band = f"  ({first:.4g} to {last:.4g})" if last > first else ""
-            typer.echo(f"  skill {k} is half learned at {ds[over].attrs['symbol']} = {half:.5g}{band}")
+            stage = ""
+            if over == "time":
+                here = ds.sel(skill=k)
+                stage = f"; emerges at {float(here.emerges):.4g} and takes {float(here.saturates):.4g}"
+                stage += {1.0: ", done before the next one", 0.0: ", overlapping the next one"}.get(
+                    float(here.staged), ""
+                )
+            typer.echo(f"  skill {k} is half learned at {ds[over].attrs['symbol']} = {half:.5g}{band}{stage}")

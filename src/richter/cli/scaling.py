@@ -104,19 +104,30 @@ def _print(ds: xr.Dataset) -> None:
     from rich.table import Table
 
     console, over = Console(highlight=False), str(ds.attrs["over"])
+    console.width = max(console.width, 100)  # a cut number is worse than a long line
     heads = {"loss": "loss", "law": "law", "relative_error": "law/loss−1", "exponent": "slope", "corrected": "C.2",
-             "best_time": "best T", "best_parameters": "best N"}  # fmt: skip
+             "best_time": "best T", "best_parameters": "best N", "whole_parameters": "whole N",
+             "valid": "law holds"}  # fmt: skip
     shown = [name for name in heads if name in ds]
     for i, a in enumerate(ds.alpha.values):
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), title_justify="left",
                       title=f"α = {a:g}: exponent {float(ds.law_exponent[i]):.6g}, fitted to the exact loss "
-                            f"{float(ds.fitted_exponent[i]):.6g}")  # fmt: skip
+                            f"{float(ds.fitted_exponent[i]):.6g} ± {_half_width(ds, i):.1g}")  # fmt: skip
         for head in (str(ds[over].attrs["symbol"]), *(heads[name] for name in shown)):
             table.add_column(head, justify="right", no_wrap=True)
         for j, x in enumerate(ds[over].values):
-            table.add_row(f"{x:.4g}", *(f"{float(ds[name][i, j]):.4g}" for name in shown))
+            cell = lambda name, i=i, j=j: (
+                ("yes" if ds[name][i, j] else "no") if name == "valid" else f"{float(ds[name][i, j]):.4g}"
+            )
+            table.add_row(f"{x:.4g}", *map(cell, shown))
         console.print(table)
-    console.print(f"The law holds when {ds.attrs['valid_when']}.", markup=False)
+    to = f"within {ds.attrs['valid_to']:g} of the exact loss"
+    console.print(f"The law holds when {ds.attrs['valid_when']}; “yes”: {to}.", markup=False)
+
+
+def _half_width(ds: xr.Dataset, row: int) -> float:
+    """Half of the 95 % interval of a fitted exponent."""
+    return float(ds.fitted_high[row] - ds.fitted_low[row]) / 2
 
 
 def _table(rows: list[tuple[str, xr.Dataset]], as_json: bool) -> None:
@@ -128,7 +139,8 @@ def _table(rows: list[tuple[str, xr.Dataset]], as_json: bool) -> None:
         for i, a in enumerate(ds.alpha.values):
             made.append({
                 "bottleneck": name, "alpha": float(a), "exponent": float(ds.law_exponent[i]),
-                "fitted": float(ds.fitted_exponent[i]), "largest_error": float(abs(ds.relative_error[i]).max()),
+                "fitted": float(ds.fitted_exponent[i]), "plus_minus": _half_width(ds, i),
+                "largest_error": float(abs(ds.relative_error[i]).max()),
             })  # fmt: skip
     if as_json:
         typer.echo(json.dumps({"table": made, "schema": 1}))

@@ -12,16 +12,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from richter.maths.multilinear import multilinear_loss
 from richter.maths.scaling_laws import saturation_integral, time_law
 from richter.maths.skills import zipf_constant
 from richter.refs import NAM24, implements
 
 Floats = NDArray[np.float64]
+FARTHEST = 64.0  # times the limit's N, as far as a best whole N is looked for
 
 
 @dataclass(frozen=True)
 class Optimum:
-    """The best split of each compute: time, parameters, loss, and u of the rarest skill."""
+    """The best split of each compute: time, parameters, loss, and u of the rarest skill (that is in the model)."""
 
     time: Floats
     parameters: Floats
@@ -102,6 +104,56 @@ def best_split(
     T = C ** ((a + 1) / (a + 2)) * (u / (2 * eta * A * S)) ** (1 / (a + 2))
     loss = S**2 * A / (2 * (a + 1)) * (2 * eta * A * S * T) ** -s * shared_integral(u, r, s)
     return Optimum(T, C / T, np.asarray(loss), np.broadcast_to(u, T.shape))
+
+
+def whole_split(
+    compute: ArrayLike,
+    alpha: float,
+    target: float,
+    initial: float,
+    eta: float = 1.0,
+    n_skills: float = np.inf,
+) -> Optimum:
+    r"""The best whole number of basis functions for each compute, by the exact sums over skills: for any C.
+
+    `best_split` is its limit for large C. The loss falls up to the best N and rises beyond, so that a search by thirds
+    finds it. NaN where it only falls: with so little compute that nothing is learned beyond the start.
+
+    >>> best = whole_split([1e4, 1e9], 0.6, 1.3, 1e-3, 0.8)
+    >>> best.parameters.tolist()
+    [16.0, 1407.0]
+    """
+    C = np.asarray(compute, dtype=float)
+    near = best_split(C, alpha, target, initial, eta)
+    best = np.empty(C.shape)
+    lowest = np.empty(C.shape)
+    most = n_skills if np.isfinite(n_skills) else 2**53
+    for i in np.ndindex(C.shape):
+        seen: dict[int, float] = {}
+
+        def loss(n: int, c: float = float(C[i]), seen: dict[int, float] = seen) -> float:
+            if n not in seen:
+                seen[n] = float(multilinear_loss(c / n, alpha, target, initial, eta, n_skills, n))
+            return seen[n]
+
+        middle = float(near.parameters[i])
+        high = int(min(most, 1.25 * middle + 4))
+        low = min(high, max(1, int(0.8 * middle) - 3))
+        while low > 1 and loss(low) <= loss(low + 1):
+            low = max(1, low // 2)
+        while high < min(most, FARTHEST * (middle + 1)) and loss(high) <= loss(max(1, high - 1)):
+            high = int(min(most, 2 * high))
+        if high < most and loss(high) <= loss(max(1, high - 1)):
+            best[i] = lowest[i] = np.nan
+            continue
+        while high - low > 2:
+            third = (high - low) // 3
+            left, right = low + third, high - third
+            low, high = (low, right - 1) if loss(left) < loss(right) else (left + 1, high)
+        best[i] = min(range(low, high + 1), key=loss)
+        lowest[i] = loss(int(best[i]))
+    speed = 2 * eta * zipf_constant(alpha, n_skills) * target * C / best
+    return Optimum(C / best, best, lowest, speed * best ** -(alpha + 1))
 
 
 @implements(

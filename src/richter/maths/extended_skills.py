@@ -22,7 +22,34 @@ def skill_direction(basis: int, target: ArrayLike) -> Floats:
     return np.broadcast_to(S / np.sqrt(basis), (basis, *S.shape))
 
 
-@implements(NAM24["Eq. B.21"], NAM24["Eq. B.23"], NAM24["Eq. B.20"], NAM24["Eq. B.22"])
+@implements(NAM24["Eq. 5.3"])
+def extended_coefficients(a: Floats, B: Floats) -> Floats:
+    r"""$a_kB_{k,l}$, the coefficients of $f=\sum_ka_k\sum_lB_{k,l}e_{k,l}$, (skill, basis, …)."""
+    return a[:, None] * B
+
+
+@implements(NAM24["Eq. C.5"], NAM24["Eq. C.6"])
+def linear_few_shots(features: Floats, aim: Floats) -> Floats:
+    r"""Where the *linear* model $f=\sum_lW_le_l$ of one skill ends from W = 0: $UU^T\vec S/\sqrt{D_c}$ (basis,).
+
+    The end of the extended multilinear model from a small start: data emergence needs no layers.
+
+    Args:
+        features: $\Phi_{lj}=e_l(x_j)$ (basis, example).
+        aim: $\vec S/\sqrt{D_c}$ (basis,).
+
+    >>> linear_few_shots(np.array([[1.0], [0.0]]), np.array([1.0, 1.0])).round(12).tolist()
+    [1.0, 0.0]
+    """
+    U, s, _ = np.linalg.svd(features, full_matrices=False)
+    U = U[:, s > 1e-10 * s.max(initial=0.0)]
+    return np.asarray(U @ (U.T @ aim))
+
+
+@implements(
+    NAM24["Eq. B.21"], NAM24["Eq. B.23"], NAM24["Eq. B.20"], NAM24["Eq. B.22"], NAM24["Eq. B.16"], NAM24["Eq. B.45"],
+    NAM24["Eq. B.47"],
+)  # fmt: skip
 def extended_flow(a: Floats, B: Floats, gram: Floats, aim: Floats, eta: ArrayLike = 1.0) -> tuple[Floats, Floats]:
     r"""$\dot a_k=-\eta\vec B_k^TG_k(a_k\vec B_k-\vec S/\sqrt{D_c})$, $\dot{\vec B}_k=-\eta a_kG_k(\dots)$."""
     pull = np.asarray(eta) * np.einsum("kij...,kj...->ki...", gram, a[:, None] * B - aim)
@@ -36,7 +63,41 @@ def sample_loss(a: Floats, B: Floats, gram: Floats, aim: Floats) -> Floats:
     return np.asarray((off * np.einsum("kij...,kj...->ki...", gram, off)).sum(axis=(0, 1)) / 2)
 
 
-@implements(NAM24["Sec. B.1.5"])
+@implements(
+    NAM24["Eq. B.30"].misprint(
+        printed="L_k = |Φ(B_k a_k − S/√D_c)|²",
+        right="L_k = |Φᵀ(B_k a_k − S/√D_c)|²/2d_k: Φ is (basis, example), and the loss a mean with ½",
+        how="shapes; examples of drawn data",
+    ),
+    NAM24["Eq. B.15"],
+)
+def skill_data_loss(a: float, B: Floats, features: Floats, aim: Floats) -> float:
+    r"""$\mathcal L_k=\frac1{2d_k}|\Phi^T(a_k\vec B_k-\vec S/\sqrt{D_c})|^2$ of one skill on its own examples.
+
+    Args:
+        a: second layer.
+        B: first layer (basis,).
+        features: $\Phi_{lj}=e_{k,l}(x^{(j)})$ (basis, example).
+        aim: $\vec S/\sqrt{D_c}$ (basis,).
+    """
+    return float((((a * B - aim) @ features) ** 2).sum() / (2 * features.shape[1]))
+
+
+@implements(
+    NAM24["Eq. B.27"],
+    NAM24["Eq. B.28"].misprint(
+        printed="dL_k/dt = −η(d_k/D)(…)², with the L_k of Eq. B.30",
+        right="so with L_k as a mean with ½ over the skill's own examples; with the L_k of B.30 the prefactor differs",
+        how="finite differences along the flow",
+    ),
+    NAM24["Eq. B.29"],
+)
+def skill_loss_slope(share: float, slope_a: float, slope_B: Floats, eta: float = 1.0) -> float:
+    r"""$\dot{\mathcal L}_k=-\eta d_k/D[(\partial_a\mathcal L_k)^2+|\partial_{\vec B}\mathcal L_k|^2]$; 0 at rest."""
+    return float(-eta * share * (slope_a**2 + (np.asarray(slope_B) ** 2).sum()))
+
+
+@implements(NAM24["Sec. B.1.5"], NAM24["Eq. B.24"], NAM24["Eq. B.25"])
 def skill_imbalance(a: Floats, B: Floats) -> Floats:
     r"""$a_k^2-\|\vec B_k\|^2$, conserved (Lemma 3)."""
     return a**2 - (B**2).sum(axis=1)
@@ -53,8 +114,12 @@ def skill_kernel_change(a: Floats, B: Floats, a0: Floats, B0: Floats) -> Floats:
 
 
 @implements(
+    NAM24["Eq. B.35"],
+    NAM24["Eq. B.36"],
     NAM24["Eq. B.37"],
+    NAM24["Eq. B.38"],
     NAM24["Eq. B.39"],
+    NAM24["Eq. B.40"],
     NAM24["Eq. B.41"].misprint(
         printed="(I − UUᵀ)B(∞)a(∞) = (I − UUᵀ)B(0) a(0)",
         right="(I − UUᵀ)B(∞)a(∞) = (I − UUᵀ)B(0) a(∞): only B's part is conserved",
@@ -117,7 +182,14 @@ def few_shot_strength(count: ArrayLike, needed: ArrayLike, target: ArrayLike) ->
     return np.asarray(np.asarray(target, dtype=float) * share)
 
 
-@implements(NAM24["Eq. B.26"], role="witness")
+@implements(
+    NAM24["Eq. B.26"].misprint(
+        printed="R_k(∞) = S(1 − √(1 − d_k/D_c)), from L_k = ½(S − R_k)²",
+        right="E R_k(∞) = S d_k/D_c by the definition (4.7); this is S − √(2L_k), the effective strength",
+        how="drawn data, as for Eq. 5.5",
+    ),
+    role="witness",
+)
 def effective_strength(count: ArrayLike, needed: ArrayLike, target: ArrayLike) -> Floats:
     r"""$S(1-\sqrt{1-d_k/D_c})$: the strength a multilinear model with the same loss would have (not Eq. 4.7).
 
@@ -140,7 +212,7 @@ def basis_shares(n_basis: ArrayLike, needed: int, n_skills: int) -> Floats:
     return np.clip(N - before, 0, needed)
 
 
-@implements(NAM24["Eq. 5.9"], NAM24["Eq. B.44"])
+@implements(NAM24["Eq. 5.9"], NAM24["Eq. B.44"], NAM24["Eq. B.48"], NAM24["Eq. B.49"])
 def basis_strength(n_basis: ArrayLike, needed: int, n_skills: int, target: ArrayLike) -> Floats:
     r"""$\mathcal R_k(\infty)$ with N basis functions: S for k < q, $Sr/N_c$ for k = q, 0 beyond; (skill, …).
 

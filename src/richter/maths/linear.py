@@ -30,6 +30,18 @@ def linear_modes(
     return done * c + left * start, left * (start - c)
 
 
+@implements(NAM24["Eq. 1.12"], NAM24["Eq. A.10"], NAM24["Eq. A.11"], NAM24["Eq. A.12"])
+def weight_flow(weights: Floats, features: Floats, targets: Floats, eta: float = 1.0) -> Floats:
+    r"""$\dot w=-\eta(w^T\Phi-Y)\Phi^T$ (feature,): it lies in the span of the examples' features, $\dot w(I-UU^T)=0$.
+
+    Gradient flow on half the *sum* of squares; with η/n on the mean.
+
+    >>> weight_flow(np.zeros(2), np.array([[1.0], [3.0]]), np.array([2.0])).tolist()
+    [2.0, 6.0]
+    """
+    return np.asarray(-eta * features @ (weights @ features - targets))
+
+
 @implements(NAM24["Eq. A.8"], NAM24["Eq. A.9"], NAM24["App. A.2"])
 def flow_weights(features: Floats, targets: Floats, t: float | Floats, eta: float = 1.0) -> Floats:
     r"""Weights (…, feature) of $\dot w=-\eta(w^T\Phi-Y)\Phi^T$ from w = 0; at t = ∞ the minimum-norm solution.
@@ -62,9 +74,9 @@ def feature_modes(features: Floats, targets: Floats) -> tuple[Floats, Floats]:
     return s**2 / n, V @ targets / np.sqrt(n)
 
 
-@implements(NAM24["Eq. 1.27"])
+@implements(NAM24["Eq. 1.27"], NAM24["Eq. A.1"], NAM24["Eq. A.6"])
 def diagonal_features(moments: Floats) -> tuple[Floats, Floats]:
-    r"""Eigenvalues ρ in falling order, and the rotation O with $\Phi_i(x)=\sum_jO_{ij}\sqrt{\rho_j}e_j(x)$.
+    r"""Eigenvalues ρ in falling order, and the rotation O with $\Phi_i(x)=\sum_jO_{ij}\sqrt{\rho_j}e_j(x)$, $O^TO=I$.
 
     Args:
         moments: $\mathbf E[\Phi\Phi^T]$ (…, feature, feature).

@@ -6,11 +6,17 @@ from richter.maths.arrays import Array, alike
 from richter.refs import KUN24, NAM24, implements
 
 
-@implements(NAM24["Eq. 3.6"], NAM24["Eq. A.16"])
+@implements(NAM24["Eq. 3.6"], NAM24["Eq. A.13"], NAM24["Eq. A.14"], NAM24["Eq. A.15"], NAM24["Eq. A.16"])
 def diagonal_flow(a: Array, b: Array, target: Array, variance: Array = 1.0) -> tuple[Array, Array]:
     r"""$\dot a_i=-b_i\mathbf E[x_i^2](a_ib_i-S_i)$, $\dot b_i=-a_i\mathbf E[x_i^2](a_ib_i-S_i)$."""
     force = variance * (a * b - target)
     return -b * force, -a * force
+
+
+@implements(NAM24["Eq. A.17"], NAM24["Eq. A.18"], NAM24["Eq. A.19"])
+def product_flow(a: Array, b: Array, target: Array, variance: Array = 1.0) -> Array:
+    r"""$\frac{d(ab)}{dt}=-\mathbf E[x^2](a^2+b^2)(ab-S)$; for a = b it is $-2\mathbf E[x^2]\,ab\,(ab-S)$."""
+    return -variance * (a * a + b * b) * (a * b - target)
 
 
 @implements(NAM24["Eq. 3.9"], NAM24["Eq. A.20"])
@@ -99,8 +105,8 @@ def aligned_flow(u: Array, delta: Array, spectrum: Array = 1.0, eta_a: Array = 1
 
 @implements(
     NAM24["Eq. 3.15"].misprint(
-        printed="α_i := u_i^T W₁W₂ v_i, next to α_i² in the formula",
-        right="α_i² := u_i^T W₁W₂ v_i",
+        printed="α_i := u_i^T W₁W₂ v_i, next to α_i² in the formula; E[xf*ᵀ] = UPV",
+        right="α_i² := u_i^T W₁W₂ v_i; E[xf*ᵀ] = UᵀPV with singular vectors as rows, as in Eq. A.30",
         how="algebra",
     ),
     NAM24["Eq. A.39"],

@@ -54,7 +54,7 @@ def multilinear_strength(t: Array, share: Array, target: Array, initial: Array, 
     return xp.where(initial == 0, xp.zeros_like(strength), strength)
 
 
-@implements(NAM24["Eq. 4.18"], NAM24["Eq. B.2"])
+@implements(NAM24["Eq. 4.18"], NAM24["Eq. 4.19"], NAM24["Eq. B.2"])
 def multilinear_skill_loss(t: Array, share: Array, target: Array, initial: Array, eta: Array = 1.0) -> Array:
     r"""$\mathcal L_k=\frac{S^2}2\Big(\frac{re^{-x}}{1+re^{-x}}\Big)^2$.
 
@@ -75,6 +75,18 @@ def _guards(xp: Array, t: Array, rate: Array, target: Array, initial: Array) -> 
     started = xp.where(initial == 0, target, initial)
     still = rate * target == 0
     return started, xp.where(still, 0.0, rate * xp.where(still, 0.0, t))
+
+
+@implements(NAM24["Eq. B.3"], NAM24["Eq. B.4"])
+def counted_loss(counts: ArrayLike, strength: ArrayLike, target: ArrayLike) -> Floats:
+    r"""$\mathcal L^{(D)}=\frac1{2D}\sum_kd_k(S-\mathcal R_k)^2$, the loss on data with $d_k$ examples of skill k; (…,).
+
+    >>> counted_loss([3, 1], [1.0, 0.0], 1.0).item()
+    0.125
+    """
+    d = np.asarray(counts, dtype=float)
+    each = (np.asarray(target, dtype=float) - np.asarray(strength)) ** 2
+    return np.asarray((d * each).sum(axis=-1) / (2 * d.sum(axis=-1)))
 
 
 @implements(NAM24["Eq. 4.17"])
@@ -140,6 +152,22 @@ def one_shot_loss(count: ArrayLike, target: ArrayLike, initial: ArrayLike = 0.0)
 def basis_loss(k: ArrayLike, n_basis: ArrayLike, target: ArrayLike) -> Floats:
     r"""$\mathcal L_k(\infty)$ for endless data: 0 for k ≤ N, else $S^2/2$."""
     return np.where(np.asarray(k) <= np.asarray(n_basis), 0.0, np.asarray(target, dtype=float) ** 2 / 2)
+
+
+@implements(
+    NAM24["Eq. B.14"].misprint(
+        printed="R_k(∞) = R_k(0) for k > N",
+        right="R_k(∞) = 0 for k > N: a model without g_k has no strength of it, and L_k = S²/2 as in Eq. B.13",
+        how="algebra: with R_k(0) ≠ 0 the loss of Eq. B.13 would be another",
+    )
+)
+def basis_end(k: ArrayLike, n_basis: ArrayLike, target: ArrayLike) -> Floats:
+    r"""$\mathcal R_k(\infty)$ for endless data: S for k ≤ N, else 0.
+
+    >>> basis_end([1, 2, 3], 2, 5.0).tolist()
+    [5.0, 5.0, 0.0]
+    """
+    return np.where(np.asarray(k) <= np.asarray(n_basis), np.asarray(target, dtype=float), 0.0)
 
 
 @implements(NAM24["Eq. 4.27"])

@@ -93,7 +93,14 @@ def parity_flow(weights: ArrayLike, target: float, eta: float = 1.0) -> Floats:
     ])  # fmt: skip
 
 
-@implements(NAM24["Eq. C.13"], NAM24["Eq. C.14"])
+@implements(
+    NAM24["Eq. C.13"].misprint(
+        printed="R^(q) = Yᵀf^(q)/8S²",
+        right="R^(q) = Yᵀf^(q)/8S by the definition (4.7); the print is R^(q)/S",
+        how="algebra: at the solution the print adds up to 1, the skill strength is S",
+    ),
+    NAM24["Eq. C.14"],
+)
 def mode_strengths(weights: ArrayLike, target: float, *, normalised: bool = False) -> Floats:
     r"""$\mathcal R^{(q)}=\frac1{8S}Y^Tf^{(q)}$ as in Eq. 4.7, (mode, …); their sum is the skill strength.
 

@@ -47,7 +47,7 @@ def basis(functions: ArrayLike) -> Floats:
     return U[:, s > RANK_FLOOR * s[0]] * np.sqrt(F.shape[0])
 
 
-@implements(NAM24["Eq. 2.3"])
+@implements(NAM24["Eq. 2.3"], NAM24["Eq. 1.30"], NAM24["Eq. 1.34"])
 def quality(eigenfunctions: ArrayLike, targets: ArrayLike) -> Floats:
     r"""$Q_k^*=\langle e_k|P_{\mathcal H^*}|e_k\rangle/(\dim\mathcal H^*\,\|e_k\|^2)$: the target space's share of e_k.
 
@@ -71,7 +71,8 @@ def quality(eigenfunctions: ArrayLike, targets: ArrayLike) -> Floats:
         printed="Q̂_k = ⟨e_k|P[e_k]⟩²/dim Ĥ, P as in Eq. 2.3",
         right="Q̂_k = ⟨e_k|P[e_k]⟩/dim Ĥ without the square, P = Σ_ij |f̂_i⟩(G⁻¹)_ij⟨f̂_j|",
         how="numerically: only then Π̂(p) = 1 (squared .29), and the f̂_i are not orthogonal",
-    )
+    ),
+    NAM24["Eq. 1.31"],
 )
 def utilisation(eigenfunctions: ArrayLike, learned: ArrayLike) -> Floats:
     r"""$\hat Q_k=\langle e_k|P_{\hat{\mathcal H}}|e_k\rangle/\dim\hat{\mathcal H}$: the learned share of e_k."""
@@ -97,6 +98,7 @@ def _shares(inner: Floats, squares: Floats, n: int, dimension: int) -> Floats:
 
 @implements(
     NAM24["Eq. 2.4"].misprint(printed="Π*(k) = Σ_{j≤k} Q*_k", right="Π*(k) = Σ_{j≤k} Q*_j", how="algebra"),
+    NAM24["Eq. 1.32"],
 )
 def cumulative(shares: ArrayLike) -> Floats:
     r"""$\Pi(k)=\sum_{j\le k}Q_j$; features without a share (NaN) add nothing.

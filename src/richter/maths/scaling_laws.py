@@ -97,6 +97,44 @@ def time_slope(t: ArrayLike, loss: ArrayLike, alpha: ArrayLike) -> Floats:
     return np.asarray(-a / (a + 1) * np.asarray(loss) / np.asarray(t))
 
 
+@implements(NAM24["Eq. 4.20"])
+def skill_time_slope(t: ArrayLike, k: ArrayLike, slope: ArrayLike, alpha: ArrayLike) -> Floats:
+    r"""$\frac{d\mathcal L_k}{dT}=-\frac k{(\alpha+1)T}\frac{d\mathcal L_k}{dk}$.
+
+    For $\mathcal L_k$ depends on $Tk^{-(\alpha+1)}$ only.
+
+    Args:
+        t: T.
+        k: the skill, as a real number.
+        slope: $d\mathcal L_k/dk$.
+        alpha: exponent of the frequencies, less one.
+    """
+    a = np.asarray(alpha, dtype=float)
+    return np.asarray(-np.asarray(k, dtype=float) / ((a + 1) * np.asarray(t, dtype=float)) * np.asarray(slope))
+
+
+@implements(NAM24["Eq. 4.22"], NAM24["Eq. 4.23"], NAM24["Eq. 4.24"])
+def slope_by_parts(
+    t: ArrayLike, integral: ArrayLike, ends: tuple[ArrayLike, ArrayLike], skills: tuple[float, float], alpha: ArrayLike,
+    constant: ArrayLike,
+) -> Floats:  # fmt: skip
+    r"""$(\alpha+1)T\frac{d\mathcal L}{dT}=-[Ak^{-\alpha}\mathcal L_k]-\alpha\int Ak^{-(\alpha+1)}\mathcal L_k\,dk$.
+
+    The bracket is what Eq. 4.24 neglects: at k = 1 it falls exponentially with T, at k = N like $N^{-\alpha}$.
+
+    Args:
+        t: T.
+        integral: $\int Ak^{-(\alpha+1)}\mathcal L_k\,dk$ between the two skills.
+        ends: $\mathcal L_k$ of the first and the last skill.
+        skills: the first and the last skill.
+        alpha: exponent of the frequencies, less one.
+        constant: A.
+    """
+    a, A, T = (np.asarray(x, dtype=float) for x in (alpha, constant, t))
+    first, last = (A * k**-a * np.asarray(loss) for k, loss in zip(skills, ends, strict=True))
+    return np.asarray(-((last - first) + a * np.asarray(integral)) / ((a + 1) * T))
+
+
 @implements(
     NAM24["Eq. 4.12"].misprint(
         printed="ΔL/L ≈ P(k)/Σ_{j≥k} P(j), with a minus sign on what follows",
@@ -154,6 +192,21 @@ def data_law_asymptote(samples: ArrayLike, alpha: ArrayLike, target: ArrayLike) 
     D, a, S = (np.asarray(x, dtype=float) for x in (samples, alpha, target))
     A, s = zipf_constant(a), a / (a + 1)
     return np.asarray(S**2 * A / (2 * (a + 1)) * gamma(s) * (A * D) ** -s)
+
+
+@implements(NAM24["Eq. 4.31"], NAM24["Eq. 4.32"])
+def data_step(samples: ArrayLike, alpha: ArrayLike, target: ArrayLike) -> Floats:
+    r"""$\Delta\mathcal L=-\frac{S^2A^2}2\int k^{-2(\alpha+1)}(1-\mathcal P)^Ddk$, what one more sample takes away.
+
+    That is $-\frac{S^2A^{1-s}}{2(\alpha+1)}\mathrm B(s+1,D+1)$; the integral is over all k with
+    $\mathcal P=Ak^{-(\alpha+1)}\le1$.
+
+    >>> float((data_step(1000, 0.6, 1.3) / data_law(1000, 0.6, 1.3)).round(10)), float(data_drop(1000, 0.6).round(10))
+    (-0.0003744851, -0.0003744851)
+    """
+    D, a, S = (np.asarray(x, dtype=float) for x in (samples, alpha, target))
+    A, s = zipf_constant(a), a / (a + 1)
+    return np.asarray(-(S**2) * A ** (1 - s) / (2 * (a + 1)) * _beta(s + 1, D + 1))
 
 
 @implements(

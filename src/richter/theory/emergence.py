@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +21,7 @@ from richter.maths.emergence import (
     predict,
 )
 from richter.maths.extended_skills import effective_strength
+from richter.maths.logistic import stage_times
 from richter.maths.skills import skill_frequencies
 from richter.params import numbers
 
@@ -53,6 +54,7 @@ def emergence(
     initial: float = 1e-3,
     eta: float = 0.05,
     strength: str = "definition",
+    epsilon: float = 0.05,
 ) -> xr.Dataset:
     r"""Skill strengths against one resource, (skill, resource), with the band that the calibration's interval makes.
 
@@ -66,6 +68,8 @@ def emergence(
         initial: R(0), for time.
         eta: learning rate, for time.
         strength: over data: by `definition` (4.7), or the thesis' `effective` one, at the mean count.
+        epsilon: over time also when each skill reaches εS (`emerges`), how long it takes from there to (1 − ε)S
+            (`saturates`), and whether training is stage-like (`staged`): it has saturated when the next one emerges.
 
     >>> ds = emergence("parameters", [2, 6, 20])
     >>> ds.skill_strength.values[:, 1].tolist()
@@ -92,6 +96,7 @@ def emergence(
     middle, low, high = (np.array(part) for part in zip(*rows, strict=True))
     symbol, says = RESOURCES[over]
     dims = ("skill", over)
+    stages = _stages(P, found.value, target, initial, eta, epsilon) if over == "time" else {}
     interval = "of the calibration's 95 % interval"
     return xr.Dataset(
         {
@@ -101,6 +106,7 @@ def emergence(
             "half": ("skill", half[0], {"long_name": "where the skill is half learned"}),
             "half_low": ("skill", half.min(axis=0), {"long_name": f"earliest half point {interval}"}),
             "half_high": ("skill", half.max(axis=0), {"long_name": f"latest half point {interval}"}),
+            **stages,
         },
         {
             over: (over, x, {"symbol": symbol, "long_name": says}),
@@ -153,6 +159,20 @@ def _check(over: str, strength: str, target: float, initial: float, eta: float) 
     _positive("eta", eta)
     if not 0 < initial < target:
         raise ParameterError(message("`initial`", "lie between 0 and the target", initial))
+
+
+def _stages(P: Floats, rate: float, S: float, start: float, eta: float, epsilon: float) -> dict[str, Any]:
+    """Stage-like intervals (Eq. 3.12) of every skill; the last skill has no next one."""
+    if not 0 < epsilon < 0.5:
+        raise ParameterError(message("`epsilon`", "lie between 0 and ½", epsilon))
+    first, wait = stage_times(epsilon, start, S, eta * rate * P)
+    staged = np.append(np.where(wait[:-1] < np.diff(first), 1.0, 0.0), np.nan)
+    return {
+        "emerges": ("skill", np.maximum(first, 0.0), {"long_name": f"time at which {epsilon:g} S is reached"}),
+        "saturates": ("skill", wait, {"long_name": f"time from {epsilon:g} S to {1 - epsilon:g} S"}),
+        "staged": ("skill", staged, {"long_name": "1 if saturated before the next skill emerges",
+                   "undefined_when": "there is no next skill"}),
+    }  # fmt: skip
 
 
 def _positive(name: str, value: float) -> float:

@@ -13,6 +13,7 @@ from richter import params as parameters
 from richter.errors import OutsideTheoryError, ParameterError, message
 from richter.maths.extended_skills import (
     basis_shares,
+    extended_coefficients,
     extended_end,
     extended_flow,
     sample_loss,
@@ -187,7 +188,7 @@ class ExtendedSkills(AbstractTheory):
     def observables(self, p: Layout, state: State, start: State) -> State:
         """Every observable by its definition."""
         a, B, aim = state["a"], state["B"], self.aim(p)
-        coefficient = a[:, None] * B
+        coefficient = extended_coefficients(a, B)
         losses = ((coefficient - aim) ** 2).sum(axis=1) / 2
         return {
             "coefficient": coefficient,

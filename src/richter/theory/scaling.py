@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from richter.errors import ParameterError, message
-from richter.maths.compute_optimal import added_split, best_split
+from richter.maths.compute_optimal import added_split, best_split, whole_split
 from richter.maths.multilinear import expected_data_loss, linear_loss, multilinear_loss
 from richter.maths.power_fit import fit_power, local_exponents
 from richter.maths.scaling_laws import (
@@ -41,16 +41,19 @@ CONDITIONS = {
     "parameters": "always",
     "compute": "2ηAST* ≫ ln r and N* ≫ 1",
 }
-TOLERANCE = 1e-2  # relative difference of law and exact loss up to which the law is called valid
+# Relative difference of law and exact loss up to which the law is called valid; over compute N is a whole number.
+TOLERANCES = {"time": 1e-4, "data": 1e-4, "parameters": 1e-4, "compute": 1e-2}
 LONG_NAMES = {
     "loss": "exact loss, summed over all skills",
     "law": "scaling law with its prefactor",
     "asymptote": "pure power law",
     "relative_error": "law / exact loss − 1",
-    "valid": f"whether the law is right to {TOLERANCE:.0%}",
+    "valid": "whether the law is right to the tolerance",
     "exponent": "local exponent d ln L / d ln x of the exact loss",
     "law_exponent": "exponent of the law",
-    "fitted_exponent": "exponent fitted to the exact loss",
+    "fitted_exponent": "exponent fitted to the exact loss, over all values",
+    "fitted_low": "lower end of its 95 % interval",
+    "fitted_high": "upper end of its 95 % interval",
     "corrected": "law corrected for finitely many skills (NAM24 Eq. C.2)",
     "lead": "2ηAST / ln r (data: AD): must be ≫ 1",
     "room": "N^{α+1} / 2ηAST: must be ≫ 1 for the corrected law",
@@ -58,6 +61,7 @@ LONG_NAMES = {
     "linear": "exact loss of the linear model with the same skills (NAM24 Eq. C.3)",
     "best_time": "best T",
     "best_parameters": "best N",
+    "whole_parameters": "best whole N by the exact sums; undefined where more is always better",
     "added": "minimum of the added form T^−s + N^−α, an over-count",
     "added_parameters": "N at that minimum",
 }
@@ -107,7 +111,8 @@ def scaling(
     made = _RULES[over](x, a[:, None], float(target), float(initial), float(eta), float(n_skills))
     with np.errstate(divide="ignore"):
         made["relative_error"] = made["law"] / made["loss"] - 1
-    made["valid"] = np.abs(made["relative_error"]) <= TOLERANCE
+    close = np.broadcast_to(np.abs(made["relative_error"]) <= TOLERANCES[over], (a.size, x.size))
+    made["valid"] = close & np.concatenate([close[:, 1:], close[:, -1:]], axis=1)  # not where the error changes sign
     made["exponent"] = local_exponents(x, made["loss"])
     return _labelled(over, x, a, made, {"S": target, "R(0)": initial, "η": eta, "n_s": n_skills})
 
@@ -182,13 +187,15 @@ def _over_parameters(x: Floats, a: Floats, S: float, start: float, eta: float, n
 
 def _over_compute(x: Floats, a: Floats, S: float, start: float, eta: float, n: float) -> dict[str, Floats]:
     best, added = best_split(x, a, S, start, eta), added_split(x, a, S, start, eta)
-    N = np.maximum(np.round(best.parameters), 1.0)
+    whole = np.array([whole_split(x, float(alpha), S, start, eta, n).parameters for alpha in a[:, 0]])
+    N = np.where(np.isfinite(whole), whole, np.maximum(np.round(best.parameters), 1.0))
     exact = np.array([
         [float(multilinear_loss(c / size, a[i, 0], S, start, eta, n, size)) for c, size in zip(x, row, strict=True)]
         for i, row in enumerate(N)
     ])  # fmt: skip
     return {
         "loss": exact, "law": best.loss, "best_time": best.time, "best_parameters": best.parameters,
+        "whole_parameters": whole,
         "added": added.loss, "added_parameters": added.parameters,
         "lead": 2 * eta * zipf_constant(a) * S * best.time / max(np.log(S / start - 1), 1.0),
     }  # fmt: skip
@@ -205,17 +212,27 @@ def _labelled(over: str, x: Floats, a: Floats, made: dict[str, Floats], given: d
     meta = lambda name: {"long_name": LONG_NAMES[name], **({"symbol": "L"} if name == "loss" else {})}
     named = {name: (("alpha", over), np.broadcast_to(value, shape), meta(name)) for name, value in made.items()}
     fits = [fit_power(x[row > 0], row[row > 0]) if (row > 0).sum() > 2 else None for row in named["loss"][1]]
-    fitted = np.array([np.nan if fit is None else fit.exponent for fit in fits])
+    fitted = np.array([
+        (np.nan,) * 3 if fit is None else (fit.exponent, *fit.exponent_interval) for fit in fits
+    ])  # fmt: skip
     law = scaling_exponents(a)[over]
     return xr.Dataset(
         {
             **named,
             "law_exponent": ("alpha", law, meta("law_exponent")),
-            "fitted_exponent": ("alpha", fitted, meta("fitted_exponent")),
+            **{
+                name: ("alpha", fitted[:, i], meta(name))
+                for i, name in enumerate(("fitted_exponent", "fitted_low", "fitted_high"))
+            },
         },
         {
             over: (over, x, {"symbol": symbol, "long_name": says}),
             "alpha": ("alpha", a, {"symbol": "α", "long_name": "exponent of the frequencies less one"}),
         },
-        {"over": over, "valid_when": CONDITIONS[over], **{name: float(value) for name, value in given.items()}},
+        {
+            "over": over,
+            "valid_when": CONDITIONS[over],
+            "valid_to": TOLERANCES[over],
+            **{name: float(value) for name, value in given.items()},
+        },
     )
