@@ -19,8 +19,8 @@ from richter.cli.interpolant import interpolant
 from richter.cli.learnability import learnability
 from richter.cli.list import list_
 from richter.cli.measure import measure
-from richter.cli.new import new
 from richter.cli.move import move
+from richter.cli.new import new
 from richter.cli.phase import phase
 from richter.cli.report import report
 from richter.cli.run import run

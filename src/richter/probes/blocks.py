@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from richter.probes.memory import Sizes, Split, split
 from richter.probes.contract import Factors, Kind, Piece, Term, Written, cost_of_places, cost_written
 from richter.probes.gradients import columns, rows, written_out
+from richter.probes.memory import Sizes, Split, split
 from richter.probes.observe import torch_library
 from richter.probes.tangent import Changed, Group, Plan, Positions, check_finite, differentiable, outputs_of
 from richter.probes.uses import Site, watched

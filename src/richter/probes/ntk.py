@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from richter.errors import ParameterError, message
 from richter.probes.blocks import Combinations, Gradients
-from richter.probes.memory import bytes_of
 from richter.probes.contract import Kind
+from richter.probes.memory import bytes_of
 from richter.probes.observe import inputs, torch_library
 from richter.probes.tangent import Changed, Plan, Positions, Rates, examine
 from richter.probes.tiles import tiles

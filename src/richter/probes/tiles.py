@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from richter.probes.blocks import Gradients
-from richter.probes.memory import Split
 from richter.probes.contract import Kind, Piece, inner
+from richter.probes.memory import Split
 
 EDGE = 512  # rows of one tile, of examples and outputs
 
