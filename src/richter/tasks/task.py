@@ -26,7 +26,7 @@ class Tensors(NamedTuple):
     test_targets: torch.Tensor
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Task:
     """Training and test examples; the first axis counts them.
 
@@ -36,6 +36,8 @@ class Task:
     >>> task = Task(inputs=[[0.0], [1.0]], targets=[0.0, 2.0], test_inputs=[[3.0]], test_targets=[6.0], name="line")
     >>> task.targets.shape, task.outputs, len(task)
     ((2, 1), 1, 2)
+    >>> task
+    <Task line: 2 + 1 test examples of 1, 1 outputs>
     """
 
     inputs: Array
@@ -90,6 +92,11 @@ class Task:
 
     def __len__(self) -> int:
         return len(self.inputs)
+
+    def __repr__(self) -> str:
+        shape = " × ".join(map(str, self.inputs.shape[1:]))
+        what = f"{self.outputs} {'classes' if self.kind == 'classification' else 'outputs'}"
+        return f"<Task {self.name}: {len(self)} + {len(self.test_inputs)} test examples of {shape}, {what}>"
 
     @property
     def outputs(self) -> int:
