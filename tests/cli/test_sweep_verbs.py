@@ -70,6 +70,7 @@ def test_a_sweep_of_a_function(capsys: pytest.CaptureFixture[str], tmp_path: Pat
         (["run"], "`richter run` must name one experiment or say --all. Got neither."),
         (["run", TOY, "--all"], "must name one experiment or say --all"),
         (["run", "--all", "--set", "n=3"], "`richter run --all` must take every experiment as its preset says"),
+        (["run", TOY, "--store", "parts"], "`--store` must be left out with tests.report.toys:Squares, which keeps no"),
         (["new", "Name"], "the name of an experiment must be lower-case words with hyphens"),
         (["report", "--from", "absent"], "`--from` must be a folder of runs"),
     ],

@@ -32,6 +32,8 @@ def obtain(
         ds = load(saved)
         return kind.restore(ds), ds
     experiment = kind.preset(preset, **parse(name, declared(kind), settings_of(name, pairs)))
+    if store is not None and not kind.resumable():
+        raise ParameterError(message("`--store`", f"be left out with {name}, which keeps no finished parts", store))
     with progress_bar(experiment.title[:40]) as tell:
         return experiment, experiment.execute(tell, store)
 
@@ -84,3 +86,5 @@ def print_verdicts(experiment: AbstractExperiment, checked: list[tuple[Claim, Ve
         console.print(f"          measured  {escape(verdict.measured + spread)}")
         console.print(f"          expected  {escape(verdict.expected)}")
         console.print(f"          scale     {escape(verdict.scale)}")
+        if verdict.finding == "fails" and item.name in experiment.known_failures:
+            console.print(f"          known     {escape(experiment.known_failures[item.name])}")
