@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from richter.experiments.base import AbstractExperiment, Progress, silent
 from richter.experiments.claims import Verdict, claim
 from richter.experiments.settings import setting
-from richter.experiments.teacher_student_runs import interval, part, students
+from richter.experiments.teacher_student_runs import interval, kept, part, students
 from richter.figure import Figure, Panel
 from richter.figure.build import number
 from richter.figure.data import mark
@@ -50,7 +51,7 @@ class DirectionSpeed(AbstractExperiment):
     moments: int = setting(300, "times looked at", low=50, high=2000)
     seed: int = setting(0, "first seed", low=0)
 
-    def run(self, progress: Progress = silent) -> xr.Dataset:
+    def run(self, progress: Progress = silent, store: Path | None = None) -> xr.Dataset:
         """Both starts of all scales: the step is a tenth of the smallest neuron's turning time; in float64."""
         import xarray as xr
 
@@ -69,6 +70,7 @@ class DirectionSpeed(AbstractExperiment):
                 [world.task for world in worlds for _ in cells], steps=steps, rate=step, dtype="float64",
                 moments=looks, see=("train_loss", "parameters"),
                 progress=part(progress, "gradient descent", place / 2, (place + 1) / 2),
+                checkpoints=kept(store, "upstream" if delta else "balanced"),
             ).dataset  # fmt: skip
             w, a = run.weight1.values, run.weight2.values[:, :, 0]
             size = np.linalg.norm(w, axis=-1)

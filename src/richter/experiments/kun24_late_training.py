@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,14 +52,14 @@ class LateTraining(AbstractExperiment):
     tests: int = setting(10_000, "test examples", low=10)
     seed: int = setting(0, "first seed", low=0)
 
-    def run(self, progress: Progress = silent) -> xr.Dataset:
+    def run(self, progress: Progress = silent, store: Path | None = None) -> xr.Dataset:
         """In float64: late steps are too small for single precision."""
         cells = [(tau, delta) for delta in self.deltas for tau in self.taus]
         looks = [0, self.steps // 10, self.steps]
         looks += [round(10 ** (k / 3)) for k in range(3, 24) if 10 ** (k / 3) < self.steps]
         return descend(
             cells, range(self.seed, self.seed + self.seeds), self.steps, looks, rate=self.rate, dtype="float64",
-            progress=progress, n=1000, d=100, width=50, n_test=self.tests,
+            progress=progress, store=store, n=1000, d=100, width=50, n_test=self.tests,
         )  # fmt: skip
 
     @claim("although training loss still drops between 10⁵ and 10⁶ steps, the test loss and other distances considered "

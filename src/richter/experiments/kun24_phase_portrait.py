@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -55,7 +56,7 @@ class PhasePortrait(AbstractExperiment):
     dtype: str = setting("float32", "precision", choices=("float32", "float64"))
     seed: int = setting(0, "first seed", low=0)
 
-    def run(self, progress: Progress = silent) -> xr.Dataset:
+    def run(self, progress: Progress = silent, store: Path | None = None) -> xr.Dataset:
         """Every cell at every power of ten and three times it; over (seed, delta, tau, step)."""
         taus, deltas = np.geomspace(0.1, 2, self.taus), np.linspace(-1, 1, self.deltas)
         cells = [(float(tau), float(delta)) for delta in deltas for tau in taus]
@@ -63,7 +64,8 @@ class PhasePortrait(AbstractExperiment):
         looks = [0, *(step for step in decades if step < self.steps), self.steps]
         made = descend(
             cells, range(self.seed, self.seed + self.seeds), self.steps, looks, rate=self.rate, dtype=self.dtype,
-            progress=progress, n=self.examples, d=self.inputs, width=2 * (self.width // 2), n_test=self.tests,
+            progress=progress, store=store, n=self.examples, d=self.inputs, width=2 * (self.width // 2),
+            n_test=self.tests,
         )  # fmt: skip
         folded = made.drop_vars(["tau", "delta"]).coarsen(cell=self.taus).construct(cell=("delta", "tau"))
         return folded.assign_coords(tau=taus, delta=deltas)

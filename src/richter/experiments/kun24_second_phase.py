@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from richter.experiments.base import AbstractExperiment, Progress, silent
 from richter.experiments.claims import Verdict, claim
 from richter.experiments.settings import setting
-from richter.experiments.teacher_student_runs import interval, part, students
+from richter.experiments.teacher_student_runs import interval, kept, part, students
 from richter.figure import Figure, Panel
 from richter.figure.build import number
 from richter.figure.data import mark
@@ -51,7 +52,7 @@ class SecondPhase(AbstractExperiment):
     moments: int = setting(100, "times looked at", low=20, high=1000)
     seed: int = setting(0, "first seed", low=0)
 
-    def run(self, progress: Progress = silent) -> xr.Dataset:
+    def run(self, progress: Progress = silent, store: Path | None = None) -> xr.Dataset:
         """Gradient descent on ½ mean, steps ∝ 1/|δ|; the wide student, which soon rests, for an eighth of the time."""
         import xarray as xr
 
@@ -69,6 +70,7 @@ class SecondPhase(AbstractExperiment):
                 rate=np.tile(step / np.array(self.sizes), self.seeds), dtype="float64",
                 moments=log_moments(steps, self.moments), see=("train_loss", "kernel_distance", "hamming"),
                 progress=part(progress, "gradient descent", place / 2, (place + 1) / 2),
+                checkpoints=kept(store, f"width-{width}"),
             ).dataset  # fmt: skip
             # In units of 1/|δ| all sizes are looked at at the same times, which are the same for both widths.
             times = np.geomspace(10 * step, self.span * share, self.moments)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,7 +55,7 @@ class TeacherPlane(AbstractExperiment):
         """Teacher, base start and data of a seed."""
         return teacher_student(self.examples, d=2, width=2 * (self.width // 2), n_test=500, rng=seed)
 
-    def run(self, progress: Progress = silent) -> xr.Dataset:
+    def run(self, progress: Progress = silent, store: Path | None = None) -> xr.Dataset:
         """All four students of all seeds, in float64: the steps are too small for single precision."""
         worlds = [self.world(self.seed + k) for k in range(self.seeds)]
         made = train_many(
@@ -63,7 +64,7 @@ class TeacherPlane(AbstractExperiment):
             steps=self.steps, rate=self.rate, loss="square", dtype="float64",
             moments=log_moments(self.steps, self.moments),
             see=("train_loss", "test_loss", "kernel_distance", "parameters"),
-            progress=lambda share: progress("gradient descent", share),
+            progress=lambda share: progress("gradient descent", share), checkpoints=store,
         ).dataset  # fmt: skip
         shape = (self.seeds, len(CELLS))
         fold = lambda name: made[name].values.reshape(*shape, *made[name].shape[1:])

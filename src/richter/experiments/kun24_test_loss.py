@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,12 +45,12 @@ class SmallestTestLoss(AbstractExperiment):
     dtype: str = setting("float32", "precision", choices=("float32", "float64"))
     seed: int = setting(0, "first seed", low=0)
 
-    def run(self, progress: Progress = silent) -> xr.Dataset:
+    def run(self, progress: Progress = silent, store: Path | None = None) -> xr.Dataset:
         """All starts on the same data, seed by seed; d = 100, h = 50, n = 1000 as published."""
         looks = [0, *(round(10 ** (k / 2)) for k in range(4, 17) if 10 ** (k / 2) < self.steps), self.steps]
         return descend(
             CELLS, range(self.seed, self.seed + self.seeds), self.steps, looks, rate=self.rate, dtype=self.dtype,
-            see=("train_loss", "test_loss"), progress=progress, n=1000, d=100, width=50, n_test=self.tests,
+            see=("train_loss", "test_loss"), progress=progress, store=store, n=1000, d=100, width=50, n_test=self.tests,
         )  # fmt: skip
 
     @claim("this initialization (τ small and δ large) also leads to the smallest test loss", KUN24["Fig. 1"])

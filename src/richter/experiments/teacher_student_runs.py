@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,11 +35,13 @@ def descend(
     dtype: str = "float32",
     see: Iterable[str] = SEEN,
     progress: Callable[[str, float], None],
+    store: Path | None = None,
     **world: Any,
 ) -> xr.Dataset:
     """Every cell for every seed, over (seed, cell, step), with the rate ÷ τ² of KUN24 App. D.1.
 
-    A seed draws teacher, base start and data; its cells see the same data and are trained together.
+    A seed draws teacher, base start and data; its cells see the same data and are trained together. `store` keeps
+    what is done, ten times in each batch of a seed.
     """
     import xarray as xr
 
@@ -48,13 +51,22 @@ def descend(
         tell = part(progress, f"seed {seed}", place / len(seeds), (place + 1) / len(seeds))
         run = train_many(
             students(drawn, cells), drawn.task, steps=steps, rate=[rate / tau**2 for tau, _ in cells], loss="square",
-            moments=looks, see=see, dtype=dtype, progress=tell,
+            moments=looks, see=see, dtype=dtype, progress=tell, checkpoints=kept(store, f"seed-{seed}"),
         )  # fmt: skip
         made.append(run.dataset.rename(start="cell").drop_vars(["rate", "t"]))
     ds = xr.concat(made, "seed", combine_attrs="override")
     return ds.assign_coords(
         seed=list(seeds), tau=("cell", [tau for tau, _ in cells]), delta=("cell", [delta for _, delta in cells])
     )
+
+
+def kept(store: Path | None, name: str) -> Path | None:
+    """Where one call of the engine keeps its state, if a folder is given.
+
+    >>> kept(None, "seed-0") is None
+    True
+    """
+    return None if store is None else store / name
 
 
 def part(progress: Callable[[str, float], None], what: str, low: float, high: float) -> Callable[[float], None]:

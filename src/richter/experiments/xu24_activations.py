@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from richter.experiments.base import AbstractExperiment, Progress, silent
 from richter.experiments.claims import Verdict, claim
 from richter.experiments.settings import setting
-from richter.experiments.teacher_student_runs import part
+from richter.experiments.teacher_student_runs import kept, part
 from richter.figure import Figure, Panel
 from richter.figure.data import mark
 from richter.refs import XU24
@@ -54,7 +55,7 @@ class Activations(AbstractExperiment):
     moments: int = setting(40, "steps looked at", low=10, high=1000)
     seed: int = setting(0, "seed", low=0)
 
-    def run(self, progress: Progress = silent) -> xr.Dataset:
+    def run(self, progress: Progress = silent, store: Path | None = None) -> xr.Dataset:
         """ζ and the loss over (task, activation, width, case, draw, step); classification at the last width only."""
         import xarray as xr
 
@@ -81,6 +82,7 @@ class Activations(AbstractExperiment):
                 networks, data, steps=steps, rate=rate, moments=at, functions={"alignment": _alignment},
                 loss="square" if task == "regression" else "binary-cross-entropy", see=("train_loss",),
                 progress=part(progress, f"{activation}, d = {width}", cost[k] / cost[-1], cost[k + 1] / cost[-1]),
+                checkpoints=kept(store, f"{task}-{activation}-{width}"),
             ).dataset  # fmt: skip
             place = (list(STEP).index(task), self.activations.index(activation), self.widths.index(width))
             for name, values in (("alignment", ds["alignment"].values), ("loss", ds.train_loss.values)):
