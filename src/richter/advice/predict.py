@@ -36,8 +36,8 @@ def predict(
         batch: (inputs, targets).
         loss: mse (½ mean), half-sum, square or cross-entropy.
         rates: layer rates, by names of parameters or layers.
-        time: of gradient flow until which the kernel's movement is predicted; by default three e-folds of its fastest
-            mode.
+        time: of gradient flow until which the kernel's movement is predicted; by default the time in which the start's
+            kernel fits (`richter.advice.forecast.fit_time`).
 
     >>> import torch
     >>> from richter.training import mlp

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from richter import __version__
+from richter.cli.advise import advise
 from richter.cli.check import check
 from richter.cli.cite import cite
 from richter.cli.compare import compare
@@ -62,6 +63,7 @@ app.command("list")(list_)
 app.command("show")(show)
 app.command("solve", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(solve)
 app.command("move")(move)
+app.command("advise")(advise)
 app.command("phase")(phase)
 app.command("interpolant")(interpolant)
 app.command("scaling")(scaling)
