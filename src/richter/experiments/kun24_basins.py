@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 REACH = 2.2  # how far the surface is drawn
-ENDS = ("ends with a > 0", "ends with a < 0")
+ENDS = ("ends with a > 0", "ends with a < 0", "on the surface: to a saddle")
 FITTED = 1e-3
 CLEAR = 0.02  # starts nearer to the surface than this are not asked of gradient descent
 
@@ -163,7 +163,7 @@ class Basins(AbstractExperiment):
                 marks += path(view, row, behind=[grid], role="simulated", label=words, colour=words)
         still = self.on_the_surface(8).solve(t, only=("a", "w"))
         for row in np.concatenate([still.w.values, still.a.values[..., None]], axis=-1):
-            marks += path(view, row, behind=[grid], role="exact", label="on the surface: to a saddle")
+            marks += path(view, row, behind=[grid], role="simulated", label=ENDS[2], colour=ENDS[2])
         saddles = view.project(np.array([[-REACH, 0.0, 0.0], [REACH, 0.0, 0.0]]))
         marks.append(mark("line", saddles[:, 0], saddles[:, 1], role="guide", label="saddles: a = w·β* = 0"))
         marks += axes3(view, [REACH + 0.3] * 3, ["w₁", "w₂", "a"], behind=[grid])

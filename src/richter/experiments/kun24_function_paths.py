@@ -130,16 +130,19 @@ class FunctionPaths(AbstractExperiment):
             marks.append(mark("line", x, y, role="simulated", colour=delta, label=words, group=words))
             x, y = here.path.values.T
             marks.append(mark("line", x, y, role="exact", label="exact solution"))
-        for point, words in ((START, "β₀"), (TARGET, "β*")):
+        for point, words, beside in ((START, "β₀", (-0.02, 0.06)), (TARGET, "β*", (0.03, 0.02))):
             marks.append(mark("points", point[:1], point[1:], role="target", label="β₀, β*"))
-            marks.append(mark("text", point[:1] + 0.04, point[1:], role="guide", label=words))
-        panels = [Panel(tuple(marks), x="β₁", y="β₂", equal=True, title="(a) paths", colours=scale_of(marks, "δ"))]
+            marks.append(mark("text", point[:1] + beside[0], point[1:] + beside[1], role="guide", label=words))
+        panels = [
+            Panel(tuple(marks), x="β₁", y="β₂", equal=True, y_range=(0.1, 1.15), title="(a) paths",
+                  colours=scale_of(marks, "δ"))
+        ]  # fmt: skip
         squashed = np.arcsinh(ds.delta.values)
         limits = {"first_angle": (0.0, float(_angle(_sweep()[1] - START, TARGET - START))),
                   "length": (_length(_regression()), _length(_sweep()))}  # fmt: skip
         names = {"first_angle": "angle between dβ/dt at 0 and β* − β₀ (°)", "length": "length of the way"}
         for letter, name in zip("bc", names, strict=True):
-            drawn = [mark("line", squashed, ds[name], role="exact", label="exact")]
+            drawn = [mark("line", squashed, ds[name], role="exact", label="exact solution")]
             drawn += [mark("hline", y=limit, role="guide", label="limits δ → ±∞") for limit in limits[name]]
             panels.append(Panel(tuple(drawn), x="sinh⁻¹ δ: imbalance", y=names[name], title=f"({letter})"))
         return Figure(

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     import xarray as xr
 
 MEASURES = {
-    "frobenius": "Frobenius norm over that of W Wᵀ",
-    "spectral": "spectral norm over that of W Wᵀ",
+    "frobenius": "Frobenius norm, relative",
+    "spectral": "spectral norm, relative",
     "entry": "largest entry over the diagonal's mean",
 }
-GAPS = {"hidden": "W₂ᵀW₂ − W₁W₁ᵀ", "last": "aaᵀ − W_l W_lᵀ − δI", "fan": "W Wᵀ − I, √d neurons"}
+GAPS = {"hidden": "W₂ᵀW₂ − W₁W₁ᵀ", "last": "aaᵀ − WWᵀ − δI, last layer", "fan": "W Wᵀ − I, √d neurons"}
 LIMITS = {("hidden", "frobenius"): 1.0, ("last", "frobenius"): np.sqrt(0.5)}  # free probability, d → ∞
 
 

@@ -45,9 +45,11 @@ class Activations(AbstractExperiment):
     presets = {
         "smoke": {"widths": (100, 300), "steps": 1000, "activations": ("linear", "relu", "sigmoid"), "examples": 40},
         "laptop": {},
-        "paper": {"widths": (100, 300, 1000, 3000, 10000), "draws": 8, "steps": 10_000},
+        "paper": {"draws": 8, "steps": 10_000},
     }
-    widths: tuple[int, ...] = setting((100, 300, 1000, 3000), "widths; the figure shows the last", symbol="d", low=10)
+    widths: tuple[int, ...] = setting(
+        (100, 300, 1000, 3000, 10_000), "widths; the figure shows the last", symbol="d", low=10
+    )
     activations: tuple[str, ...] = setting(ACTIVATIONS, "activations", choices=ACTIVATIONS)
     draws: int = setting(2, "networks of each case", low=1, high=100)
     examples: int = setting(100, "training examples of the nonlinear networks", symbol="n", low=10)

@@ -25,6 +25,7 @@ SAYS = {
     "c_d": "width", "c_gamma": "output scale", "c_u": "variance of u", "c_w": "variance of w",
     "c_eta_u": "rate of u", "c_eta_w": "rate of w", "c_eta": "both rates",
 }  # fmt: skip
+SYMBOLS = {"c_gamma": "c_γ", "c_eta_u": "c_ηu", "c_eta_w": "c_ηw", "c_eta": "c_η"}
 KAPPA = (1e4, 1e6, 1e8, 1e10)
 WIDE = 0.5  # below this exponent a growing width is still one of a few neurons
 STABLE = 0.02  # an exponent within this is 0
@@ -124,10 +125,11 @@ class PhaseDiagram(AbstractExperiment):
         for word in dict.fromkeys(seen.tolist()):
             x, y = ds.cell_x.values[seen == word], ds.cell_y.values[seen == word]
             marks.append(mark("points", x, y, role="measured", colour=word, group=word))
-        rest = ", ".join(f"{name} = {value:g}" for name, value in self.base().items()).replace("-", "−")
-        name = lambda key: f"{key}: {SAYS[key]}"
+        sign = lambda key: SYMBOLS.get(key, key)
+        rest = ", ".join(f"{sign(name)} = {value:g}" for name, value in self.base().items()).replace("-", "−")
+        name = lambda key: f"{sign(key)}: exponent of {SAYS[key]}"
         return Figure(
-            (Panel(tuple(marks), x=name(self.x), y=name(self.y), title=f"{self.x}, {self.y}", equal=True),),
+            (Panel(tuple(marks), x=name(self.x), y=name(self.y), title="phase by the exponents", equal=True),),
             "Phases over two exponents",
             f"Phases of the wide network as the hyper-parameters go with powers of κ; {rest}. Learning takes a time of "
             "order 1 only between the frozen and the unstable. Points: what networks with κ up to 10¹⁰ show. On XU24 "

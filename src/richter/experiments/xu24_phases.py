@@ -31,6 +31,7 @@ PRINTED = {
 WIDE = [s for s in SCALINGS if s.c_d]
 VARIANTS = ("+", "−")  # Corollary 2: feature learning; Corollary 3: kernel
 DIAGRAMS = {"σ_u² ∝ 1, σ_w² ∝ 1 (NTK, mean field)": (0.0, 0.0), "σ_u², σ_w² ∝ 1/d (Xavier)": (-1.0, -1.0)}
+SPACE = 2.4  # between the columns of Table 1
 NAMES = {"NTK": (0.05, 0.05), "mean field": (-1.75, -0.2), "Xavier": (0.05, 0.05)}  # beside their dots
 
 
@@ -189,19 +190,21 @@ def _table() -> Panel:
     marks: list[Mark] = []
     for j, row in enumerate(rows):
         marks.append(
-            mark("text", [1.6 * j - 0.1], [len(kinds) - 0.5 + 0.35 * (j % 2)], role="guide", label=str(row["scaling"]))
+            mark(
+                "text", [SPACE * j - 0.1], [len(kinds) - 0.5 + 0.35 * (j % 2)], role="guide", label=str(row["scaling"])
+            )
         )
         for i, kind in enumerate(kinds):
             up, word = len(kinds) - 1.0 - i, str(row[f"phase{kind}"])
-            marks.append(mark("points", [1.6 * j], [up], role="measured", colour=word, label=word, group=word))
+            marks.append(mark("points", [SPACE * j], [up], role="measured", colour=word, label=word, group=word))
             pair = [f"{float(str(row[key])) + 0.0:g}" for key in (f"c_eta{kind}", f"c_gamma{kind}") if key in row]
             if pair:
                 says = ", ".join(pair).replace("-", "−")
-                marks.append(mark("text", [1.6 * j + 0.1], [up - 0.22], role="guide", label=says))
+                marks.append(mark("text", [SPACE * j + 0.1], [up - 0.22], role="guide", label=says))
     for i, words in enumerate(kinds.values()):
-        marks.append(mark("text", [-2.6], [len(kinds) - 1.22 - i], role="guide", label=words))
+        marks.append(mark("text", [-3.4], [len(kinds) - 1.22 - i], role="guide", label=words))
     return Panel(tuple(marks), x="scaling", y="choice", title="(c) Table 1: phase, and c_η, c_γ", frame=False,
-                 x_range=(-2.7, 1.6 * len(rows) - 0.2), y_range=(-0.6, len(kinds) + 0.4))  # fmt: skip
+                 x_range=(-3.5, SPACE * len(rows) - 0.2), y_range=(-0.6, len(kinds) + 0.4))  # fmt: skip
 
 
 def _borders(c_u: float, c_w: float) -> list[Mark]:

@@ -193,7 +193,7 @@ class ScalingTransfer(AbstractExperiment):
             words = "NTK, mean field" if name in ("NTK", "mean field") else str(name)
             marks.append(mark("line", ds.width, here.end.median("draw"), role="exact", colour=words, label=words,
                               group=words))  # fmt: skip
-            marks.append(mark("line", ds.width, here.bound.median("draw"), role="target", label="bound", colour=words))
+            marks.append(mark("line", ds.width, here.bound.median("draw"), role="target", label="bound of Section 4"))
         panels.append(Panel(tuple(marks), x="d: width", y="ζ(∞): median", x_log=True, title="(a) feature learning"))
         lines: list[Mark] = []
         for name in ds.column.values:
@@ -210,14 +210,15 @@ class ScalingTransfer(AbstractExperiment):
                 label = f"d = {number(float(d))}"
                 paths.append(mark("line", ds.t, row, role="exact", colour=float(np.log10(d)), label=label, group=label))
             paths.append(
-                mark("text", [2.5], [float(row[-1]) - 0.06 if sign == "+" else 0.16], role="guide", label=words)
+                mark("text", [2.5], [float(row[-1]) - 0.09 if sign == "+" else 0.16], role="guide", label=words)
             )
         panels.append(Panel(tuple(paths), x="t: time", y="ζ(t): median", title="(c) NTK's start, both phases"))
         return Figure(
             tuple(panels),
             "What carries over from width to width",
             f"Exact ends and paths of Gaussian networks, {ds.sizes['draw']} draws. (a) The alignment under Corollary "
-            "2, with the bound of XU24 Section 4. (b) The final norm under Corollary 3. (c) Training at each width.",
+            "2, with the bound of XU24 Section 4 (the upper is Kaiming's). (b) The final norm under Corollary 3. "
+            "(c) Training at each width.",
         )
 
     def _power(self, row: xr.DataArray) -> float:
