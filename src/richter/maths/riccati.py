@@ -11,6 +11,10 @@ $XX^T$, $X=V\,(e^{\lambda t}\Phi^{-1/2})\,Q_1$, where $Q_1$ are the rows of Y in
 $[Y;I]$. That basis comes from Gaussian elimination with complete pivoting, whose multipliers stay below 1 in size and
 in which the rows' scales, up to $e^{\lambda t}$, enter as logarithms only: nothing overflows, a start of 1e-6 keeps
 its digits, and t = ∞ is the case of infinite scales.
+
+While $R_0^T\Phi R_0$ is small, the eigenbasis would mix a large layer's roundings into a small one. There the
+exponential acts on the two layers' components along each pair of singular vectors of the target, where all its
+entries are positive, and the inverse is that of a well-conditioned matrix.
 """
 
 from __future__ import annotations
@@ -25,19 +29,41 @@ from richter.maths.arrays import plus_and_minus
 Floats = NDArray[np.float64]
 SAME = 1e-13  # eigenvalues this near to each other, relative to the largest, grow equally fast for ever
 ENDLESS = 1e6  # in the logarithm of a scale: as good as infinite, and its multiples are told apart
+EARLY = 10.0  # trace of R₀ᵀΦR₀ up to which I + R₀ᵀΦR₀ is well conditioned
 
 
 @dataclass(frozen=True)
 class RiccatiModes:
-    """The start in the eigenbasis of G, once per start: leading axes are starts."""
+    """The start in the eigenbasis of G, once per start: leading axes are starts.
 
-    outputs: int
+    Rows: m pairs' growing directions, their shrinking ones, then what the target does not see, outputs first. In
+    `layers` the first two groups are instead the second and the first layer's components along the m pairs.
+    """
+
+    pairs: int  # m, singular values of the target
     values: Floats  # λ (…, n)
     common: Floats  # |δ|/2, in which all growing directions agree (…, 1)
     excess: Floats  # λ − |δ|/2 of the growing directions (…, n)
-    vectors: Floats  # V (…, n, n)
+    cos: Floats  # of the angle that turns `layers` into `start` (…, m, 1)
+    sin: Floats
+    left: Floats  # singular vectors of the target (…, input, input)
+    right: Floats  # (…, output, output)
     start: Floats  # VᵀR₀ (…, n, h)
+    layers: Floats  # R₀ along the singular vectors (…, n, h)
     ranks: Floats  # order of growth at t = ∞ (…, n)
+
+    def stacked(self, rows: Floats) -> Floats:
+        """[Aᵀ; Wᵀ] (…, t, n, h) of components along the singular vectors (…, t, n, h)."""
+        m, rest = self.pairs, 2 * self.pairs + self.right.shape[-1] - self.pairs
+        of_a = np.concatenate([rows[..., :m, :], rows[..., 2 * m : rest, :]], axis=-2)
+        of_w = np.concatenate([rows[..., m : 2 * m, :], rows[..., rest:, :]], axis=-2)
+        return np.concatenate([self.right[..., None, :, :] @ of_a, self.left[..., None, :, :] @ of_w], axis=-2)
+
+    def turned_back(self, rows: Floats) -> Floats:
+        """Components along the singular vectors of components in the eigenbasis (…, t, n, h)."""
+        m, cos, sin = self.pairs, self.cos[..., None, :, :], self.sin[..., None, :, :]
+        up, down = rows[..., :m, :], rows[..., m : 2 * m, :]
+        return np.concatenate([cos * up - sin * down, sin * up + cos * down, rows[..., 2 * m :, :]], axis=-2)
 
 
 def riccati_modes(A: Floats, W: Floats, target: Floats, delta: Floats) -> RiccatiModes:
@@ -55,23 +81,15 @@ def riccati_modes(A: Floats, W: Floats, target: Floats, delta: Floats) -> Riccat
     c, d = A.shape[-1], W.shape[-1]
     front = np.broadcast_shapes(A.shape[:-2], W.shape[:-2], target.shape[:-2], delta.shape)
     spread = lambda x: np.broadcast_to(x, (*front, *x.shape[-2:]))
-    U, s, Vt = np.linalg.svd(spread(target))
+    left, s, Vt = np.linalg.svd(spread(target))
     s = np.where(s <= SAME * s.max(axis=-1, keepdims=True, initial=0.0), 0.0, s)
     m = s.shape[-1]
     h = np.broadcast_to(delta, front)[..., None] / 2
     R = np.hypot(h, s)
     fast, slow = plus_and_minus(np, R, h, s * s)
     twice = np.where(R > 0, 2 * R, 1.0)
-    cos, sin = np.sqrt(np.where(R > 0, fast / twice, 0.5)), np.sqrt(np.where(R > 0, slow / twice, 0.5))
+    cos, sin = (np.sqrt(np.where(R > 0, x / twice, 0.5))[..., None] for x in (fast, slow))
     n = c + d
-    V = np.zeros((*front, n, n))
-    right, left = np.swapaxes(Vt, -1, -2), U
-    V[..., :c, :m], V[..., c:, :m] = right[..., :m] * cos[..., None, :], left[..., :m] * sin[..., None, :]
-    V[..., :c, m : 2 * m], V[..., c:, m : 2 * m] = (
-        -right[..., :m] * sin[..., None, :],
-        left[..., :m] * cos[..., None, :],
-    )
-    V[..., :c, 2 * m : m + c], V[..., c:, m + c :] = right[..., m:], left[..., m:]
     rest = np.ones((*front, 1))
     values = np.concatenate([R, -R, rest * h + np.zeros(c - m), -rest * h + np.zeros(d - m)], axis=-1)
     # For λ = R the smaller of R ± δ/2 is the excess over |δ|/2; the directions the target does not see have none.
@@ -81,8 +99,12 @@ def riccati_modes(A: Floats, W: Floats, target: Floats, delta: Floats) -> Riccat
     new = np.diff(rising, axis=-1, prepend=-1.0) > SAME * rising
     ranks = np.empty_like(excess)
     np.put_along_axis(ranks, order, np.cumsum(new, axis=-1).astype(float), axis=-1)
-    stacked = np.concatenate([np.swapaxes(spread(A), -1, -2), np.swapaxes(spread(W), -1, -2)], axis=-2)
-    return RiccatiModes(c, values, np.abs(h), excess, V, np.swapaxes(V, -1, -2) @ stacked, ranks)
+    flip = lambda x: np.swapaxes(x, -1, -2)
+    of_a, of_w = Vt @ flip(spread(A)), flip(left) @ flip(spread(W))
+    layers = np.concatenate([of_a[..., :m, :], of_w[..., :m, :], of_a[..., m:, :], of_w[..., m:, :]], axis=-2)
+    up, down = layers[..., :m, :], layers[..., m : 2 * m, :]
+    start = np.concatenate([cos * up + sin * down, cos * down - sin * up, layers[..., 2 * m :, :]], axis=-2)
+    return RiccatiModes(m, values, np.abs(h), excess, cos, sin, left, flip(Vt), start, layers, ranks)
 
 
 def riccati_path(modes: RiccatiModes, t: Floats) -> Floats:
@@ -106,13 +128,34 @@ def riccati_path(modes: RiccatiModes, t: Floats) -> Floats:
         common = np.where(endless & (lam >= 0), ENDLESS, common)
         own = np.where(endless & (lam >= 0), ENDLESS * modes.ranks[..., None, :], own)
         shrunk = np.where(endless & ~grows, 0.0, shrunk)
-        still = time == 0
-        common, own = np.where(still, 0.0, common), np.where(still, 0.0, own)
-        shrunk = np.where(still, 1.0, shrunk)
-        start = np.broadcast_to(modes.start[..., None, :, :], (*own.shape, modes.start.shape[-1]))
-        Q = _orthonormal_rows(start, common, own)
-        made = modes.vectors[..., None, :, :] @ (np.sqrt(shrunk)[..., None] * Q)
-        return np.where(still[..., None], modes.vectors[..., None, :, :] @ start, made)
+        shape = (*own.shape, modes.start.shape[-1])
+        start = np.broadcast_to(modes.start[..., None, :, :], shape)
+        Y = start * np.exp(common + own)[..., None]
+        early = (Y * Y).sum(axis=(-2, -1)) <= EARLY
+        made = np.empty(shape)
+        late = ~early
+        if late.any():
+            Q = _orthonormal_rows(start[late], np.broadcast_to(common, own.shape)[late], own[late])
+            made[late] = np.sqrt(np.broadcast_to(shrunk, own.shape)[late])[..., None] * Q
+        made = modes.turned_back(made)
+    if early.any():
+        grown = np.broadcast_to(_grown(modes, np.where(early, time[..., 0], 0.0)), shape)[early]
+        Y = Y[early]
+        triangle = np.linalg.cholesky(np.eye(shape[-1]) + np.swapaxes(Y, -1, -2) @ Y)
+        made[early] = np.swapaxes(np.linalg.solve(triangle, np.swapaxes(grown, -1, -2)), -1, -2)
+    return modes.stacked(made)
+
+
+def _grown(modes: RiccatiModes, t: Floats) -> Floats:
+    r"""$e^{Gt}R_0$ along the singular vectors (…, t, n, h): every entry of the exponential is positive."""
+    m = modes.pairs
+    lam = modes.values[..., None, :, None] * t[..., None, None]
+    up, down = (modes.layers[..., None, k : k + m, :] for k in (0, m))
+    cos, sin = modes.cos[..., None, :, :], modes.sin[..., None, :, :]
+    rise, fall = np.exp(lam[..., :m, :]), np.exp(-lam[..., :m, :])
+    across = 2 * cos * sin * np.sinh(lam[..., :m, :])
+    pairs = [(cos**2 * rise + sin**2 * fall) * up + across * down, across * up + (sin**2 * rise + cos**2 * fall) * down]
+    return np.concatenate([*pairs, np.exp(lam[..., 2 * m :, :]) * modes.layers[..., None, 2 * m :, :]], axis=-2)
 
 
 def _orthonormal_rows(content: Floats, common: Floats, own: Floats) -> Floats:

@@ -152,7 +152,7 @@ class IsotropicNetwork(AbstractTheory):
     def exact_state(self, prepared: _Prepared, t: Floats) -> State:
         """Layers with the exact Gram matrices and function; the true ones differ by a rotation of the neurons."""
         X = riccati_path(prepared.modes, prepared.strength * t)
-        c = prepared.modes.outputs
+        c = prepared.layout.A0.shape[1]
         A = np.swapaxes(X[..., :c, :], -1, -2) / prepared.root_a
         W = np.swapaxes(X[..., c:, :], -1, -2) / prepared.root_w
         inside = lambda x: np.moveaxis(x, (0, 1), (-2, -1))
