@@ -21,7 +21,9 @@ def members(seed: int, count: int = 40) -> tuple[Floats, Floats, Floats]:
     return A, B, rng.standard_normal(count) * (rng.random(count) > 0.15)
 
 
-@pytest.mark.place(XU24["Eq. 5"], XU24["Eq. 6"], XU24["Eq. 7"], XU24["Eq. 30"], XU24["Prop. 2"], NAM24["Eq. 6.12"])
+@pytest.mark.place(
+    XU24["Eq. 5"], XU24["Eq. 6"], XU24["Eq. 7"], XU24["Eq. 30"], XU24["Prop. 2"], NAM24["Eq. 6.12"], NAM24["Theorem 1"]
+)
 def test_growth_factor_solves_its_equation(seed: int) -> None:
     for A, B, b in zip(*members(seed), strict=True):
         got = growth(growth_rates(A, B, b), TAU)

@@ -10,13 +10,15 @@ from richter.maths.logistic import diagonal_flow, linear_mode, logistic_mode, pr
 from richter.maths.scalar_limits import (
     aligned_factor,
     anti_aligned_factor,
+    direction_terms,
     greedy_limit,
     growth_bound,
     linear_limit,
     mode_flow,
+    scalar_output,
 )
 from richter.refs import NAM24
-from richter.testing.tolerances import IDENTITY, SOLVED, assert_close, assert_slope
+from richter.testing.tolerances import DERIVATIVE, IDENTITY, SOLVED, assert_close, assert_slope
 from richter.theory import DiagonalNetwork, ScalarNetwork
 from tests.maths.ode import Floats, follow
 
@@ -136,6 +138,23 @@ def test_two_mode_flow(seed: int) -> None:
     ahead, behind = (theta_and_gap(net, TIMES[1:] + h)[2] for h in (1e-5, -1e-5))
     slope = (ahead - behind)[:, aligned].sum(1) / 2e-5  # Eq. 6.2, central differences, h = 1e-5
     assert_close(slope, -2 / 2.0 * (theta - 1.3)[1:] * square[1:, aligned].sum(1), SOLVED, times=100, scale=1.0)
+
+
+@pytest.mark.place(NAM24["Eq. 6.1"], NAM24["Eq. 6.5"], NAM24["Eq. 6.6"], NAM24["Eq. 6.7"])
+def test_aligned_neurons_keep_their_direction(seed: int) -> None:
+    net = signed_network(np.random.default_rng([seed, 58]), 6, 1.3, 2.0, 0.6)
+    aligned, h = net.a0 * net.b0 > 0, 1e-5
+    now, behind, ahead = (net.solve(TIMES[1:] + step) for step in (0, -h, h))
+    a = now.a.values[:, aligned].T
+    assert_close(scalar_output(now.a.values.T, now.b.values.T, 2.0), now.output.values, IDENTITY, says="Eq. 6.1")
+    of_length, of_weights = direction_terms(a, now.output.values, 1.3, 2.0)
+    size = lambda ds: np.sqrt((ds.a.values[:, aligned] ** 2).sum(1))
+    slope = lambda x: (x(ahead) - x(behind)) / (2 * h)  # central differences, h = 1e-5
+    assert_close(of_length, a * slope(lambda ds: 1 / size(ds)), DERIVATIVE, scale=1.0, says="Eq. 6.5, first term")
+    assert_close(of_weights, slope(lambda ds: ds.a.values[:, aligned].T) / size(now), DERIVATIVE, scale=1.0)
+    assert not (of_length + of_weights).any()
+    printed = a / size(now)
+    assert np.abs(of_length / printed - 1).min() > 0.1, "Eq. 6.6 as printed lacks the factor (θ − S)/Z"
 
 
 @pytest.mark.place(NAM24["Sec. 6.2.2"])

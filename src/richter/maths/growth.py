@@ -109,6 +109,7 @@ def growth_slope(rates: GrowthRates, factor: Array) -> Array:
     ),
     XU24["Eq. 33"],
     XU24["Eq. 34"],
+    NAM24["Theorem 1"],
     NAM24["Eq. 6.14"],
     NAM24["Eq. 6.12"].misprint(
         printed="exponent −4√(Σ₀² − 𝒮₀² + S²) t/Z",

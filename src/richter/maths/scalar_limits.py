@@ -46,6 +46,17 @@ def greedy_limit(t: Array, aligned0: Array, target: Array, normalisation: Array 
     return aligned0 * target / (aligned0 * -xp.expm1(-2 * target * t / Z) + target * decay)
 
 
+@implements(NAM24["Eq. 6.1"])
+def scalar_output(a: Array, b: Array, normalisation: Array = 1.0) -> Array:
+    r"""$\theta=\frac1Z\sum_ia_ib_i$, the slope of f(x) = θx; neurons first.
+
+    >>> import numpy as np
+    >>> float(scalar_output(np.array([1.0, 2.0]), np.array([3.0, 1.0]), 2.0))
+    2.5
+    """
+    return (a * b).sum(axis=0) / normalisation
+
+
 @implements(NAM24["Eq. 6.2"], NAM24["Eq. 6.3"], NAM24["Eq. 6.4"])
 def mode_flow(theta: Array, gap: Array, target: Array, normalisation: Array = 1.0) -> tuple[Array, Array]:
     r"""$\dot\theta=-\frac{2\Delta\theta}Z(\theta-S)$, $\dot{\Delta\theta}=-\frac{2\theta}Z(\theta-S)$ for |a| = |b|.
@@ -69,3 +80,22 @@ def anti_aligned_factor(theta: Array, gap: Array, theta0: Array, gap0: Array) ->
     Equal to $\frac{\Delta\theta-\theta}{\Delta\theta_0-\theta_0}$, since $\Delta\theta^2-\theta^2$ is conserved.
     """
     return (theta0 + gap0) / (theta + gap)
+
+
+@implements(
+    NAM24["Eq. 6.5"],
+    NAM24["Eq. 6.6"].misprint(
+        printed="a_j/√Σa² − a_j/√Σa²",
+        right="(θ − S)/Z times that: both terms carry the common factor of da_j/dt",
+        how="finite differences of each term along the exact solution",
+    ),
+    NAM24["Eq. 6.7"],
+)
+def direction_terms(a: Array, theta: Array, target: Array, normalisation: Array = 1.0) -> tuple[Array, Array]:
+    r"""What the length and what the weights add to $\frac d{dt}\frac{a_j}{\sqrt{\sum a^2}}$ for aligned neurons.
+
+    $\pm\frac{\theta-S}Z\frac{a_j}{\sqrt{\sum a^2}}$, sum 0: aligned neurons keep their direction. Neurons first.
+    """
+    xp, (a, theta, target, Z) = alike(a, theta, target, normalisation)
+    pull = (theta - target) / Z * a / xp.sqrt(xp.sum(a * a, axis=0))
+    return pull, -pull

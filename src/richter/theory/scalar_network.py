@@ -10,7 +10,7 @@ import numpy as np
 
 from richter.errors import ParameterError, message
 from richter.maths.pair import LayerPair, layer_pair, solve_pair
-from richter.maths.scalar_limits import growth_bound
+from richter.maths.scalar_limits import growth_bound, scalar_output
 from richter.maths.wide_law import conserved_product
 from richter.params import Given, param
 from richter.refs import NAM24
@@ -113,7 +113,7 @@ class ScalarNetwork(AbstractTheory):
     def flow(self, p: Layout, state: State) -> State:
         """Gradient flow on ½E(f − xS)²."""
         a, b = state["a"], state["b"]
-        force = p.input_variance / p.normalisation * ((a * b).sum(axis=0) / p.normalisation - p.target)
+        force = p.input_variance / p.normalisation * (scalar_output(a, b, p.normalisation) - p.target)
         return {"a": -p.eta_a * force * b, "b": -p.eta_b * force * a}
 
     def rates(self, p: Layout, state: State) -> State:
@@ -131,7 +131,7 @@ class ScalarNetwork(AbstractTheory):
         kernel = lambda s: (
             p.input_variance / p.normalisation**2 * (p.eta_b * inner(s["a"], s["a"]) + p.eta_a * inner(s["b"], s["b"]))
         )
-        output = inner(a, b) / p.normalisation
+        output = scalar_output(a, b, p.normalisation)
         pq = lambda s: combinations(s["b"], s["a"], p.eta_b, p.eta_a)
         return {
             "output": output,
