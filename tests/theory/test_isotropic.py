@@ -181,10 +181,28 @@ def test_other_imbalances_are_refused_with_the_way_out() -> None:
         net.solve([1.0])
     run = net.simulate([0.0, 1.0, 5.0])
     np.testing.assert_allclose(run.imbalance, np.broadcast_to([[4.0, 2.0], [2.0, -3.0]], (3, 2, 2)), atol=1e-10)
-    frozen = IsotropicNetwork(A0=[[1.0]], W0=[[1.0]], beta_star=[[2.0]], eta_a=0.0)
-    with pytest.raises(OutsideTheoryError, match="A frozen layer"):
-        frozen.solve([1.0])
-    assert frozen.simulate([50.0]).beta.item() == pytest.approx(2.0)
+
+
+def test_a_frozen_layer_leaves_a_regression_in_the_other_on_any_inputs() -> None:
+    rng = np.random.default_rng(6)
+    for d, h, c in ((3, 2, 4), (2, 5, 3), (4, 4, 1), (3, 6, 2)):
+        X = rng.normal(size=(8, d)) * np.geomspace(1, 0.2, d)
+        A, W, Y = rng.normal(size=(h, c)), rng.normal(size=(h, d)), rng.normal(size=(8, c))
+        target = np.linalg.lstsq(X, Y, rcond=None)[0]
+        net = IsotropicNetwork(A0=A, W0=W, beta_star=target, input_gram=X.T @ X)
+        of_a, of_w = net.with_(eta_w=0.0).limit(), net.with_(eta_a=0.0).limit()
+        # The last layer alone: least squares on the features XWᵀ, from the start.
+        A_end = A + np.linalg.pinv(X @ W.T) @ (Y - X @ W.T @ A)
+        assert_close(of_a.beta.values, W.T @ A_end, IDENTITY, times=100, scale=1.0, says="conditioned by X")
+        assert_close(of_a.gram_a.values, A_end.T @ A_end, IDENTITY, times=100, scale=np.abs(A_end).max() ** 2)
+        # The first layer alone: the least change of Wᵀ with WᵀA nearest to β*.
+        W_end = W + np.linalg.pinv(A.T) @ (target - W.T @ A).T
+        assert_close(of_w.beta.values, W_end.T @ A, IDENTITY, times=100, scale=1.0, says="conditioned by A")
+        assert_close(of_w.gram_w.values, W_end.T @ W_end, IDENTITY, times=100, scale=np.abs(W_end).max() ** 2)
+        assert net.with_(eta_a=0.0).regime().label == "lazy"
+        still = net.with_(eta_a=0.0, eta_w=0.0)
+        assert np.array_equal(still.limit().beta.values, still.solve([0.0]).beta.values[0])
+        assert still.regime().label == "undefined"
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,11 @@ def members() -> list[Member]:
         shape = {"inputs": d, "neurons": h, "outputs": c}
         return lambda: IsotropicNetwork.random(**shape, beta_star=target, delta=delta, rng=h, **more)
 
+    draw_from = np.random.default_rng(12)
+    frozen = _maker(
+        IsotropicNetwork, A0=draw_from.normal(size=(3, 2)), W0=draw_from.normal(size=(3, 4)),
+        beta_star=draw_from.normal(size=(4, 2)), input_gram=np.diag([2.0, 1.0, 0.5, 0.0]) + 0.1,
+    )  # fmt: skip
     skills = _maker(MultilinearSkills, alpha=0.6, n_skills=6, target=1.3, initial=0.02, eta=0.8)
 
     def extended(**more: Given) -> Callable[[], AbstractTheory]:
@@ -142,6 +147,10 @@ def members() -> list[Member]:
         Member("isotropic-nearly-balanced", isotropic(3, 2, 2, 1e-9)),
         Member("isotropic-tiny", isotropic(3, 2, 2, 0.0, scale=1e-6), (0.0, 0.5, 2.0, 8.0, 20.0)),
         Member("isotropic-one-neuron", isotropic(3, 1, 1, -0.4)),
+        Member("isotropic-frozen-a", frozen(eta_a=0.0, eta_w=0.6)),
+        Member("isotropic-frozen-w", frozen(eta_w=0.0)),
+        Member("isotropic-frozen-both", frozen(eta_a=0.0, eta_w=0.0)),
+        Member("isotropic-some-frozen", lambda: isotropic(3, 2, 2, 0.5)().with_(eta_w=[1.0, 0.0], eta_a=1.0)),
         Member("aligned-balanced", aligned(initial=[0.1, -0.2, 0.05])),
         Member(
             "aligned-unbalanced",

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from richter.errors import OutsideTheoryError, ParameterError, message
+from richter.maths.frozen_network import frozen_network_path
+from richter.maths.network_kernel import layer_product, network_kernel_movement
 from richter.maths.network_law import network_flow
 from richter.maths.riccati import RiccatiModes, riccati_modes, riccati_path
 from richter.params import Given, Resolved, numbers, param
@@ -31,6 +34,7 @@ class _Prepared:
     root_w: Floats
     delta: Floats
     strength: Floats  # the multiple of the identity that the inputs' Gram matrix is (start, 1)
+    frozen: NDArray[np.bool_]  # whether a layer has the rate 0 (start, 1, 1, 1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -39,7 +43,8 @@ class IsotropicNetwork(AbstractTheory):
 
     Whitened inputs, loss $\tfrac12\|\beta-\beta_*\|_F^2$, $\beta=W^TA$. The function and the layers' Gram matrices
     follow a matrix Riccati flow. From another imbalance, or with another `input_gram` than a multiple of the identity,
-    only `simulate` works, and `solve` says so.
+    only `simulate` works, and `solve` says so. With a frozen layer (rate 0) the other one is a linear regression, which
+    is solved from any start on any inputs.
 
     >>> net = IsotropicNetwork.random(inputs=3, neurons=2, outputs=2, beta_star=np.ones((3, 2)), delta=0.5, rng=0)
     >>> float(abs(net.limit().beta - 1).max()) < 1e-9
@@ -59,7 +64,8 @@ class IsotropicNetwork(AbstractTheory):
     title: ClassVar[str] = "Isotropic wide network"
     formula: ClassVar[str] = "RRᵀ(t) = exp(Gt) R₀ (I + R₀ᵀ ∫exp(2Gs)ds R₀)⁻¹ R₀ᵀ exp(Gt),  R = [√η_w Aᵀ; √η_a Wᵀ]"
     valid: ClassVar[str] = (
-        "f(x) = AᵀWx, gradient flow on ½‖XW ᵀA − Y‖² (sum over data), whitened inputs, Δ = η_w AAᵀ − η_a WWᵀ = δI"
+        "f(x) = AᵀWx, gradient flow on ½‖XW ᵀA − Y‖² (sum over data), whitened inputs, Δ = η_w AAᵀ − η_a WWᵀ = δI; "
+        "or one layer frozen, any inputs and any start"
     )
     places = (KUN24["Sec. 4"], KUN24["App. B.1.3"])
     start_params: ClassVar[dict[str, str]] = {"A": "A0", "W": "W0"}
@@ -101,14 +107,9 @@ class IsotropicNetwork(AbstractTheory):
 
     def prepare(self, p: Layout) -> _Prepared:
         """The start in the eigenbasis of G; refuses an imbalance that is not isotropic."""
-        first = lambda x: np.moveaxis(x[..., 0], -1, 0)
-        A, W, target = first(p.A0), first(p.W0), first(p.beta_star)
+        A, W, target = _first(p.A0), _first(p.W0), _first(p.beta_star)
         eta_a, eta_w = p.eta_a.reshape(-1, 1, 1), p.eta_w.reshape(-1, 1, 1)
-        if (eta_a == 0).any() or (eta_w == 0).any():
-            raise OutsideTheoryError(
-                "A frozen layer (rate 0) makes IsotropicNetwork a linear regression in the other layer: use "
-                "simulate(), or LinearModel with the frozen layer's Gram matrix."
-            )
+        frozen = (eta_a == 0) | (eta_w == 0)
         root_a, root_w = np.sqrt(eta_w), np.sqrt(eta_a)
         left, right = root_a * A, root_w * W
         imbalance = left @ np.swapaxes(left, -1, -2) - right @ np.swapaxes(right, -1, -2)
@@ -116,8 +117,9 @@ class IsotropicNetwork(AbstractTheory):
         delta = np.trace(imbalance, axis1=-2, axis2=-1) / h
         size = (left**2).sum(axis=(-2, -1)) + (right**2).sum(axis=(-2, -1))
         off = np.abs(imbalance - delta[..., None, None] * np.eye(h)).max(axis=(-2, -1))
-        if (off > ISOTROPIC * size).any():
-            worst = float((off / np.where(size > 0, size, 1.0)).max())
+        refused = (off > ISOTROPIC * size) & ~frozen[:, 0, 0]
+        if refused.any():
+            worst = float((off / np.where(size > 0, size, 1.0))[refused].max())
             raise OutsideTheoryError(
                 message(
                     "Δ = η_w A₀A₀ᵀ − η_a W₀W₀ᵀ of IsotropicNetwork", "be δ times the identity",
@@ -125,19 +127,20 @@ class IsotropicNetwork(AbstractTheory):
                     "Make such a start with from_singular_values(…) or random(…), or use simulate(t).",
                 )
             )  # fmt: skip
-        gram = first(p.input_gram)
+        gram = _first(p.input_gram)
         strength = np.trace(gram, axis1=-2, axis2=-1) / gram.shape[-1]
         uneven = np.abs(gram - strength[:, None, None] * np.eye(gram.shape[-1])).max(axis=(-2, -1))
-        if (uneven > WHITE * strength).any():
+        refused = (uneven > WHITE * strength) & ~frozen[:, 0, 0]
+        if refused.any():
             raise OutsideTheoryError(
                 message(
                     "`input_gram` of IsotropicNetwork", "be a multiple of the identity (whitened inputs)",
-                    f"a relative deviation of {float((uneven / strength).max()):.2g}",
+                    f"a relative deviation of {float((uneven / strength)[refused].max()):.2g}",
                     "Whiten the inputs, or use simulate(t); AlignedNetwork solves aligned starts on any spectrum.",
                 )
             )  # fmt: skip
         modes = riccati_modes(left, right, root_a * root_w * target, delta)
-        return _Prepared(p, modes, root_a[:, None], root_w[:, None], delta, strength[:, None])
+        return _Prepared(p, modes, root_a[:, None], root_w[:, None], delta, strength[:, None], frozen[:, None])
 
     def exact(self, prepared: _Prepared, t: Floats, only: Collection[str]) -> State:
         """The Riccati solution, read through the layers of one representative."""
@@ -151,12 +154,18 @@ class IsotropicNetwork(AbstractTheory):
 
     def exact_state(self, prepared: _Prepared, t: Floats) -> State:
         """Layers with the exact Gram matrices and function; the true ones differ by a rotation of the neurons."""
-        X = riccati_path(prepared.modes, prepared.strength * t)
-        c = prepared.layout.A0.shape[1]
-        A = np.swapaxes(X[..., :c, :], -1, -2) / prepared.root_a
-        W = np.swapaxes(X[..., c:, :], -1, -2) / prepared.root_w
-        inside = lambda x: np.moveaxis(x, (0, 1), (-2, -1))
-        return {"A": inside(A), "W": inside(W)}
+        p, inside = prepared.layout, lambda x: np.moveaxis(x, (-2, -1), (0, 1))
+        made: dict[str, Floats] = {}
+        if not prepared.frozen.all():
+            X = np.swapaxes(riccati_path(prepared.modes, prepared.strength * t), -1, -2)
+            c = p.A0.shape[1]
+            made = {"A": X[..., :c] / prepared.root_a, "W": X[..., c:] / prepared.root_w}
+        if prepared.frozen.any():
+            layers, task = (_first(p.A0), _first(p.W0)), (_first(p.beta_star), _first(p.input_gram))
+            A, W = frozen_network_path(*layers, *task, p.eta_a.ravel(), p.eta_w.ravel(), t)
+            # No rotation here: these are the layers themselves.
+            made = {name: np.where(prepared.frozen, x, made.get(name, x)) for name, x in (("A", A), ("W", W))}
+        return {name: inside(x) for name, x in made.items()}
 
     def begin(self, p: Layout) -> State:
         """(A₀, W₀)."""
@@ -165,7 +174,7 @@ class IsotropicNetwork(AbstractTheory):
     def flow(self, p: Layout, state: State) -> State:
         """Gradient flow of both layers."""
         A, W = state["A"], state["W"]
-        error = np.einsum("de...,ec...->dc...", p.input_gram, _product(W, A) - p.beta_star)
+        error = np.einsum("de...,ec...->dc...", p.input_gram, layer_product(W, A) - p.beta_star)
         dA, dW = network_flow(A, W, error, p.eta_a, p.eta_w)
         return {"A": dA, "W": dW}
 
@@ -180,33 +189,24 @@ class IsotropicNetwork(AbstractTheory):
     def observables(self, p: Layout, state: State, start: State) -> State:
         """Every observable by its definition."""
         A, W = state["A"], state["W"]
-        beta, gram_a, gram_w = _product(W, A), _product(A, A), _product(W, W)
+        beta, gram_a, gram_w = layer_product(W, A), layer_product(A, A), layer_product(W, W)
         error = beta - p.beta_star
         inner = lambda x, y: (x * y).sum(axis=(0, 1))
-        # K = (I ⊗ X)M(I ⊗ Xᵀ) has the inner products of η_w AᵀA ⊗ XᵀX + I ⊗ η_a (XᵀX)^½ WᵀW (XᵀX)^½.
         white = p.input_gram.shape[-2] == 1 and np.array_equal(p.input_gram[..., 0, 0], np.eye(len(p.input_gram)))
         gram = None if white else p.input_gram
-        root = None if white else _root(p.input_gram)
-        seen = lambda x: x if root is None else np.einsum("de...,ef...,fg...->dg...", root, x, root)
-        first = (p.eta_w * _product(start["A"], start["A"]), p.eta_a * seen(_product(start["W"], start["W"])))
-        unit = 1 / (np.einsum("ii...->...", first[0]) + np.einsum("ii...->...", first[1]))
-        kernel, first = (p.eta_w * gram_a * unit, p.eta_a * seen(gram_w) * unit), (first[0] * unit, first[1] * unit)
+        blocks = lambda a, w: (p.eta_w * a, p.eta_a * w)
+        begins = blocks(layer_product(start["A"], start["A"]), layer_product(start["W"], start["W"]))
+        distance, change = network_kernel_movement(begins, blocks(gram_a, gram_w), gram)
         peak = lambda x: x / np.abs(x).max(axis=(0, 1))
         straight = lambda x: peak(x) / np.sqrt(inner(peak(x), peak(x)))
-        moved = (kernel[0] - first[0], kernel[1] - first[1])
-        product = lambda x, y: _kernel_inner(x, y, gram)
-        square = product(first, first)
-        along = product(moved, first) / square
-        across = (moved[0] - along * first[0], moved[1] - along * first[1])
-        size = np.sqrt(square * product(kernel, kernel))
         return {
             "beta": beta,
             "gram_a": gram_a,
             "gram_w": gram_w,
             "loss": inner(error, error if gram is None else np.einsum("de...,ec...->dc...", gram, error)) / 2,
             "alignment": inner(straight(beta), straight(p.beta_star)),
-            "kernel_distance": square * product(across, across) / (size * (size + product(kernel, first))),
-            "kernel_change": np.sqrt(product(moved, moved) / square),
+            "kernel_distance": distance,
+            "kernel_change": change,
         }
 
     def invariants(self, p: Layout, state: State) -> State:
@@ -223,7 +223,7 @@ class IsotropicNetwork(AbstractTheory):
             starts = len(prepared.delta)
             growth = np.where(modes.values > 0, np.where(modes.excess > 0, modes.excess, modes.values), np.inf)
             slow = np.where(np.isfinite(growth.min(axis=-1)), growth.min(axis=-1), 1.0)
-            first = (p.eta_w * _product(p.A0, p.A0), p.eta_a * _product(p.W0, p.W0))
+            first = (p.eta_w * layer_product(p.A0, p.A0), p.eta_a * layer_product(p.W0, p.W0))
             top = sum(np.linalg.eigvalsh(np.moveaxis(k[..., 0], -1, 0))[..., -1] for k in first)
             strength = np.broadcast_to(prepared.strength[:, 0], (starts,))
             fit = np.minimum(FIT_TIME / np.maximum(top * strength, 1e-300), 1e290)
@@ -302,23 +302,6 @@ class IsotropicNetwork(AbstractTheory):
         )  # fmt: skip
 
 
-def _product(x: Floats, y: Floats) -> Floats:
-    """xᵀy over the neurons."""
-    return np.einsum("hi...,hj...->ij...", x, y)
-
-
-def _kernel_inner(x: tuple[Floats, Floats], y: tuple[Floats, Floats], gram: Floats | None) -> Floats:
-    r"""$\langle P\otimes G+I_c\otimes Q,\,P'\otimes G+I_c\otimes Q'\rangle$ without the kernels; None: G = I."""
-    (P, Q), (R, S) = x, y
-    c, d = len(P), len(Q)
-    trace = lambda m: np.einsum("ii...->...", m)
-    inner = lambda m, n: (m * n).sum(axis=(0, 1))
-    square, on = (d, trace) if gram is None else (inner(gram, gram), lambda m: inner(gram, m))
-    return square * inner(P, R) + c * inner(Q, S) + trace(P) * on(S) + on(Q) * trace(R)
-
-
-def _root(gram: Floats) -> Floats:
-    """The square root of positive matrices that lie in the first two axes."""
-    values, vectors = np.linalg.eigh(np.moveaxis(gram, (0, 1), (-2, -1)))
-    made = (vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]) @ np.swapaxes(vectors, -1, -2)
-    return np.moveaxis(made, (-2, -1), (0, 1))
+def _first(x: Floats) -> Floats:
+    """(*own, starts or 1, 1) as (starts or 1, *own)."""
+    return np.moveaxis(x[..., 0], -1, 0)
