@@ -55,8 +55,8 @@ class StepFeatures(AbstractExperiment):
         "paper": {"seeds": 10, "steps": 60_000, "starts": 200},
     }
     known_failures = {
-        "twenty": "the error of the first k features falls like a power of k, as it must for smooth features and a jump: "
-        "twenty leave several thousandths, and 1e-5 takes hundreds, nearly as many as there are points.",
+        "twenty": "the error of the first k features falls like a power of k, as it must for smooth functions and a "
+        "jump: twenty leave several thousandths, and 1e-5 takes hundreds, nearly as many as there are points.",
     }
     width: int = setting(WIDTH, "neurons of each hidden layer", symbol="p", low=10, high=4000)
     rate: float = setting(0.2, "learning rate, for the loss ½ E (f − y)²", symbol="η", low=1e-5, high=10)
