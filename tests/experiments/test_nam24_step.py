@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from richter.experiments.nam24_step_features import _look
+from richter.experiments.nam24_step_features import StepFeatures, _look
 from tests.experiments.smoke import failing, findings, smoke
 
 pytest.importorskip("jax")
@@ -27,10 +27,8 @@ def test_features_that_stay_as_they_were_fail_control() -> None:
 
 
 def test_the_table_is_judged_at_its_width_only_control() -> None:
-    from dataclasses import replace
-
-    experiment, ds = smoke(NAME)
-    wide = replace(experiment, width=1000)
+    _, ds = smoke(NAME)
+    wide, narrow = StepFeatures(width=1000), StepFeatures(width=100)
     table = {"quality": (3.2, 1.1), "utilisation": (1.8, 1.0), "intensity": (1.6, 1.2)}
     for name, (start, end) in table.items():
         ds = ds.assign({f"start_{name}": 0 * ds[f"start_{name}"] + start + 0.02})
@@ -41,7 +39,7 @@ def test_the_table_is_judged_at_its_width_only_control() -> None:
     late = ds.assign(dimension_intensity=ds.dimension_intensity + 0.3)
     assert wide.after(late).finding == "undecided"  # still falling
     assert wide.after(late.assign(dimension_quality=ds.dimension_quality + 0.3)).finding == "fails"
-    assert experiment.before(ds).finding == "undecided"
+    assert narrow.before(ds).finding == "undecided"
 
 
 def test_shares_of_two_known_features() -> None:
