@@ -78,7 +78,8 @@ class StepFeatures(AbstractExperiment):
         target = step(1, n_test=GRID).test_targets
         moments = [*np.geomspace(0.003, 0.9, 8), 0.95, 1.0]
         looks = [0, *np.unique((np.array(moments) * self.steps).round().astype(int).clip(1)).tolist()]
-        early, runs, look = [], [], _features(x)
+        early, runs = [], []
+        see = {"features": _features(x), "outputs": _outputs(x)}
         for k in range(self.starts):
             progress("starts", 0.1 * k / self.starts)
             net = self._start(k)
@@ -88,11 +89,11 @@ class StepFeatures(AbstractExperiment):
             run = train_many(
                 self._start(k), step(self.examples, rng=self.seed + k), steps=self.steps, rate=self.rate,
                 batch=min(self.batch, self.examples), moments=looks, see=("train_loss", "test_loss"),
-                functions={"features": look}, seed=self.seed + k, progress=part(
+                functions=see, seed=self.seed + k, progress=part(
                     progress, f"run {k + 1}", share(0.0), share(1.0)), every=max(1, self.steps // 20),
                 checkpoints=None if store is None else store / f"run-{k}",
             ).dataset.isel(start=0)  # fmt: skip
-            rows = [_look(h[:, :-1], h[:, -1:], target) for h in run.features.values]
+            rows = [_look(phi, out, target) for phi, out in zip(run.features.values, run.outputs.values, strict=True)]
             made = {name: np.array([row[name] for row in rows]) for name in rows[0]}
             runs.append(made | {name: 2 * run[name].values for name in ("train_loss", "test_loss")})
         over = lambda found, name: np.array([row[name] for row in found])
@@ -248,18 +249,23 @@ def _end(values: xr.DataArray) -> xr.DataArray:
 
 
 def _features(x: Floats) -> Any:
-    """The last hidden layer on a grid and, behind it, the output, for the training engine."""
+    """The last hidden layer on a grid, as an observable of the training engine."""
+    grid = x.T.astype(np.float32)
 
     def look(layers: Any) -> Any:
-        import jax.numpy as jnp
-
-        h = jnp.asarray(x.T, layers[0][0].dtype)
+        h = grid
         for w, b in layers[:-1]:
-            h = jnp.maximum(w @ h + b[:, None], 0)
-        out = layers[-1][0] @ h + layers[-1][1][:, None]
-        return jnp.concatenate([h, out]).T
+            z = w @ h + b[:, None]
+            h = z * (z > 0)
+        return h.T
 
     return look
+
+
+def _outputs(x: Floats) -> Any:
+    """The network's output on a grid, likewise."""
+    features = _features(x)
+    return lambda layers: features(layers) @ layers[-1][0].T + layers[-1][1]
 
 
 def _look(phi: Floats, learned: Floats, target: Floats) -> dict[str, Any]:
