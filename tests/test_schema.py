@@ -61,9 +61,14 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("run.txt", "must end in .nc"), ("nowhere/run.nc", "the folder of the file must exist")],
+    [
+        ("run.txt", "must end in .nc"),
+        ("nowhere/run.nc", "the folder of the file must exist"),
+        ("folder.nc", "folder.nc must be a file. Got a folder."),
+    ],
 )
 def test_wrong_places_are_refused(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / "folder.nc").mkdir()
     with pytest.raises(FileError, match=text):
         save(_member().solve([0.0]), tmp_path / name)
 
@@ -72,7 +77,7 @@ def test_what_is_not_a_result_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.nc").write_bytes(b"not a file of ours")
     with pytest.raises(FileError, match="is not a result that Richter can read"):
         load(tmp_path / "x.nc")
-    with pytest.raises(FileError, match="is not a result that Richter can read"):
+    with pytest.raises(FileError, match=r"There is no file .*absent\.nc\."):
         load(tmp_path / "absent.nc")
     other = xr.Dataset({"x": ("t", [1.0])})
     other.to_netcdf(tmp_path / "y.nc", engine="h5netcdf")

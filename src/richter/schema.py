@@ -126,13 +126,27 @@ def from_plain(plain: Mapping[str, Any]) -> xr.Dataset:
     return ds.assign_coords(t=made["t"]) if "t" in made else ds
 
 
-def save(ds: xr.Dataset, path: str | os.PathLike[str]) -> Path:
-    """Write a Dataset as netCDF; the file appears whole or not at all, also after a crash."""
+def target_of(path: str | os.PathLike[str]) -> Path:
+    """The file that `save` will write, or why it cannot: to be asked before the work, not after it.
+
+    >>> str(target_of("run.nc"))
+    'run.nc'
+    """
     target = Path(path)
     if target.suffix != ".nc":
         raise FileError(message("the file of a result", "end in .nc", str(target)))
     if not target.parent.is_dir():
         raise FileError(message("the folder of the file", "exist", str(target.parent)))
+    if target.is_dir():
+        raise FileError(message(f"{target}", "be a file", "a folder"))
+    if not os.access(target.parent, os.W_OK):
+        raise FileError(f"The folder {target.parent.resolve()} may not be written to.")
+    return target
+
+
+def save(ds: xr.Dataset, path: str | os.PathLike[str]) -> Path:
+    """Write a Dataset as netCDF; the file appears whole or not at all, also after a crash."""
+    target = target_of(path)
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     # Made in memory first: on a full disk the HDF5 library ends the process instead of raising an error.
     content = ds.to_netcdf(engine="h5netcdf")
@@ -153,6 +167,8 @@ def load(path: str | os.PathLike[str]) -> xr.Dataset:
     """Read a Dataset written by `save`, whole into memory; nothing in it is executed."""
     import xarray as xr
 
+    if not Path(path).exists():
+        raise FileError(f"There is no file {path}.")
     try:
         with xr.open_dataset(path, engine="h5netcdf") as ds:
             made = ds.load()

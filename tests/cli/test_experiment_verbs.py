@@ -59,7 +59,7 @@ def test_experiments_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) ->
         (["check", NAME, "--set", "starts"], "`--set` must be name=value. Got starts."),
         (["check", NAME, "--set", "start=3"], "has no setting `start`. Did you mean starts?"),
         (["check", NAME, "--set", "starts=many"], "`starts` of kun24-hyperboloid must be a finite number. Got 'many'."),
-        (["figure", NAME, "--from", "absent.nc"], "absent.nc is not a result that Richter can read"),
+        (["figure", NAME, "--from", "absent.nc"], "There is no file absent.nc."),
         (["figure", NAME, "--from", "x.nc", "--set", "starts=3"], "`--set` must be left out with --from"),
         (["phase", "--plot", "x.png"], "`--plot` must come with --diagram"),
         (["phase", "--diagram", "c_eta"], "`--diagram` must name two exponents. Got c_eta."),

@@ -83,6 +83,19 @@ def test_wrong_use_is_one_clear_line(
     assert code == 2 and not out and text in err and err.count("\n") == 1
 
 
+@pytest.mark.parametrize("verb", ["run", "figure"])
+def test_a_file_that_cannot_be_written_is_refused_before_the_work(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    def work(self: Squares, *given: object, **named: object) -> None:
+        raise AssertionError("it ran")
+
+    monkeypatch.setattr(Squares, "execute", work)
+    for name in ("nowhere/x.nc" if verb == "run" else "nowhere/x.png", "x.jpg"):
+        code, out, err = run(capsys, verb, TOY, "--out", name)
+        assert code == 2 and not out and "must" in err and err.count("\n") == 1
+
+
 def test_run_keeps_parts_and_writes_a_summary(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     name = "tests.report.toys:Resumable"
     args = ["run", name, "--set", f"folder={tmp_path}", "--set", "n=4", "--out", str(tmp_path / "r.nc")]

@@ -25,14 +25,14 @@ def figure(
 
     Example:  richter figure kun24-hyperboloid --out hyperboloid.png
     """
+    from richter import catalog, draw
     from richter.cli.experiment import obtain
     from richter.figure import to_plain
 
+    target = draw.target_of(out or Path(f"{catalog.experiment(name).name}.png"))
     experiment, ds = obtain(name, preset, set_, saved)
     picture = experiment.figure(ds)
     if as_json:
         typer.echo(json.dumps(to_plain(picture), ensure_ascii=False))
         return
-    from richter.draw import save
-
-    typer.echo(f"wrote {save(picture, out or Path(f'{experiment.name}.png'))}")
+    typer.echo(f"wrote {draw.save(picture, target)}")

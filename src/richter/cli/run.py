@@ -51,12 +51,14 @@ def run(
 
         run_everything(preset, out or Path("runs"), summary, resume, workers, as_json)
         return
+    from richter import catalog
     from richter.cli.experiment import obtain, print_verdicts
     from richter.report.summary import summarise, verdict_rows, write_summary
-    from richter.schema import save
+    from richter.schema import save, target_of
 
+    target = target_of(out or Path(f"{catalog.experiment(name).name}.nc"))
     experiment, ds = obtain(name, preset, set_, None, store)
-    path = save(ds, out or Path(f"{experiment.name}.nc"))
+    path = save(ds, target)
     checked = experiment.check(ds)
     if summary is not None:
         write_summary(summarise(experiment, ds, checked), summary)

@@ -20,17 +20,23 @@ PAPER = (".png", ".svg", ".pdf")
 
 def save(figure: Figure, path: str | os.PathLike[str], *, dark: bool = False) -> Path:
     """Draw into a file: .png, .svg and .pdf by matplotlib, .html by plotly. It appears whole or not at all."""
-    target = Path(path)
+    target = target_of(path)
     suffix = target.suffix.lower()
-    if suffix not in (*PAPER, ".html"):
-        raise FileError(message("the file of a figure", f"end in {', '.join(PAPER)} or .html", str(target)))
-    if not target.parent.is_dir():
-        raise FileError(message("the folder of the figure", "exist", str(target.parent), "Make it first."))
     if suffix == ".html":
         content = to_html(figure, dark=dark).encode()
     else:
         content = drawn(figure, suffix[1:], dark=dark)
     return write(target, content)
+
+
+def target_of(path: str | os.PathLike[str]) -> Path:
+    """The file that `save` will write, or why it cannot: to be asked before the work, not after it."""
+    target = Path(path)
+    if target.suffix.lower() not in (*PAPER, ".html"):
+        raise FileError(message("the file of a figure", f"end in {', '.join(PAPER)} or .html", str(target)))
+    if not target.parent.is_dir():
+        raise FileError(message("the folder of the figure", "exist", str(target.parent), "Make it first."))
+    return target
 
 
 def drawn(
