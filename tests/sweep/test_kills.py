@@ -255,11 +255,14 @@ def test_two_drivers_do_not_share_a_folder_and_a_dead_one_leaves_no_lock(tmp_pat
 
 
 def test_a_stop_by_hand_ends_the_workers(tmp_path: Path) -> None:
-    driver = drive(tmp_path, 30.0)
-    while len(cells.calls(tmp_path)) < 1:
-        assert driver.poll() is None
-        time.sleep(0.02)
-    begin = time.monotonic()
-    driver.send_signal(signal.SIGINT)
-    driver.communicate(timeout=20)
-    assert driver.returncode != 0 and time.monotonic() - begin < 10  # not after the 30 s of the cell
+    driver = drive(tmp_path, 300.0)
+    try:
+        while len(cells.calls(tmp_path)) < 1:
+            assert driver.poll() is None
+            time.sleep(0.02)
+        driver.send_signal(signal.SIGINT)
+        driver.communicate(timeout=100)  # a busy machine may be slow, but not as slow as the 300 s of the cell
+    finally:
+        driver.kill()
+        driver.communicate()
+    assert driver.returncode not in (0, -signal.SIGKILL)

@@ -18,7 +18,7 @@ def neuron_scale(outgoing: ArrayLike, incoming: ArrayLike, delta: ArrayLike) -> 
     side 0 can only have an imbalance of the other side's sign; one with both 0 has δ = 0 whatever s is.
 
     >>> neuron_scale(4.0, 1.0, [0.0, 3.0, -6.0]).round(12).tolist()
-    [1.414213562373, 1.0, 2.57170688507]
+    [1.414213562373, 1.0, 2.570126704165]
     """
     A, B, d = np.broadcast_arrays(*(np.asarray(x, dtype=np.float64) for x in (outgoing, incoming, delta)))
     gone = (A == 0) & (B == 0)
