@@ -71,6 +71,7 @@ def test_a_sweep_of_a_function(capsys: pytest.CaptureFixture[str], tmp_path: Pat
         (["run", TOY, "--all"], "must name one experiment or say --all"),
         (["run", "--all", "--set", "n=3"], "`richter run --all` must take every experiment as its preset says"),
         (["run", TOY, "--store", "parts"], "`--store` must be left out with tests.report.toys:Squares, which keeps no"),
+        (["new", "kun24-shapes"], "the name of a new experiment must be free. Got kun24-shapes."),
         (["new", "Name"], "the name of an experiment must be lower-case words with hyphens"),
         (["report", "--from", "absent"], "`--from` must be a folder of runs"),
     ],

@@ -202,11 +202,17 @@ def test_the_printed_lines_give_the_same_run(monkeypatch: pytest.MonkeyPatch, tm
 
 def test_a_report_can_run_what_it_shows(tmp_path: Path) -> None:
     shares: list[float] = []
-    page = build_report(
-        [AT + "Squares", AT + "Broken"], tmp_path / "made", workers=1, progress=lambda what, share: shares.append(share)
-    )
-    assert page == tmp_path / "made" / "index.html" and shares == sorted(shares) and shares[-1] == 1.0
-    assert "It could not be run: ArithmeticError: it broke" in page.read_text()
+    names, page = [AT + "Squares", AT + "Broken"], tmp_path / "made" / "index.html"
+    with pytest.raises(UnfinishedError, match="kun24-broken has no page: ArithmeticError: it broke. The rest is at"):
+        build_report(names, tmp_path / "made", workers=1, progress=lambda what, share: shares.append(share))
+    assert shares == sorted(shares) and shares[-1] == 1.0 and page.with_name("kun24-squares.html").exists()
+    assert "There is no run to judge: ArithmeticError: it broke" in page.read_text()
+    assert build_report(names, tmp_path / "again", runs=tmp_path / "made" / "runs") == tmp_path / "again" / "index.html"
+    (tmp_path / "made" / "runs" / "kun24-broken.nc").write_bytes(b"damaged")
+    with pytest.raises(UnfinishedError, match="kun24-broken has no page: FileError: .* is not a result"):
+        build_report(names, tmp_path / "once", runs=tmp_path / "made" / "runs")
+    assert "is not a result" in (tmp_path / "once" / "index.html").read_text()
+    assert (tmp_path / "once" / "kun24-squares.html").exists()
     with pytest.raises(ParameterError, match="`--from` must be a folder of runs"):
         build_report(None, tmp_path / "made", runs=tmp_path / "absent")
     (tmp_path / "file").write_text("")

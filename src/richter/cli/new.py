@@ -16,8 +16,12 @@ def new(
 
     Example:  richter new kun24-my-figure
     """
+    from richter import catalog
+    from richter.errors import ParameterError, message
     from richter.experiments.scaffold import write_experiment
 
+    if name in catalog.experiments():
+        raise ParameterError(message("the name of a new experiment", "be free", name, f"See richter show {name}."))
     made = write_experiment(name, out)
     inside = "" if out == Path() else f"cd {out} && "
     typer.echo(

@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from richter import __version__, catalog, draw
-from richter.errors import FileError, ParameterError, message
+from richter.errors import FileError, ParameterError, UnfinishedError, message
 from richter.report import page
 from richter.report.experiment import experiment_page, findings
 from richter.report.ledger import FINDINGS, Entry, entry, total
 from richter.report.runs import run_all
 from richter.report.summary import summarise, write_summary
 from richter.schema import load
+from richter.sweep.task import Problem
 
 Progress = Callable[[str, float], None]
 TITLE = "Claims ledger"
@@ -36,7 +37,8 @@ def build_report(
     """Write the pages into a folder and return its `index.html`.
 
     The experiments (`names`, or all) are read from `runs` if that is given; else they are run at the preset into
-    `folder/runs`. With `summaries` what was found is also written there as small JSON files.
+    `folder/runs`. With `summaries` what was found is also written there as small JSON files. An experiment that has
+    a problem stands in the ledger with it; it is raised when all others are written.
     """
     target = Path(folder)
     tell = progress or (lambda what, share: None)
@@ -50,8 +52,8 @@ def build_report(
     if runs is None:
         source = target / "runs"
         asked = names or [kind.name for kind in kinds]
-        made = run_all(asked, preset, source, workers=workers, progress=lambda what, share: tell(what, 0.8 * share))
-        problems = {catalog.experiment(each.name).name: each.problem for each in made if each.problem}
+        ran = run_all(asked, preset, source, workers=workers, progress=lambda what, share: tell(what, 0.8 * share))
+        problems = {catalog.experiment(each.name).name: each.problem for each in ran if each.problem}
     else:
         source = Path(runs)
         if not source.is_dir():
@@ -63,15 +65,26 @@ def build_report(
         if kind.name in problems or not file.exists():
             entries.append(entry(kind, None, problems.get(kind.name, "")))
             continue
-        ds = load(file)
-        experiment = kind.restore(ds)
-        summary = summarise(experiment, ds, experiment.check(ds))
+        try:  # one run that cannot be read, judged or drawn stops no other
+            ds = load(file)
+            experiment = kind.restore(ds)
+            summary = summarise(experiment, ds, experiment.check(ds))
+            made = entry(kind, summary)
+            whole = experiment_page(experiment, ds, made).encode()
+        except Exception as problem:
+            problems[kind.name] = Problem.of(problem).why
+            entries.append(entry(kind, None, problems[kind.name]))
+            continue
+        entries.append(made)
         if summaries is not None:
             write_summary(summary, summaries)
-        entries.append(entry(kind, summary))
-        draw.write(target / f"{kind.name}.html", experiment_page(experiment, ds, entries[-1]).encode())
+        draw.write(target / f"{kind.name}.html", whole)
     index = draw.write(target / "index.html", index_page(entries).encode())
     tell("Done", 1.0)
+    if problems:
+        name, why = next(iter(problems.items()))
+        more = f" So it is with {len(problems)} of {len(kinds)}; the ledger says why." if len(problems) > 1 else ""
+        raise UnfinishedError(f"{name} has no page: {why.rstrip('.')}.{more} The rest is at {index.resolve()}")
     return index
 
 
@@ -86,7 +99,7 @@ def index_page(entries: Sequence[Entry]) -> str:
     sections = []
     for each in entries:
         page_link = [page.links([(f"{each.name}.html", "Figure, settings and sources")])] if each.preset else []
-        why = f"It could not be run: {each.problem}" if each.problem else "It was not run."
+        why = f"There is no run to judge: {each.problem}" if each.problem else "It was not run."
         said = f"Judged on a run at {each.preset} ({each.took})." if each.preset else why
         sections.append(
             page.section(each.name, each.title, page.text(each.statement), findings(each, said), *page_link)
