@@ -160,4 +160,4 @@ class SecondPhase(AbstractExperiment):
 
 
 def _listed(values: Floats | tuple[float, ...]) -> str:
-    return ", ".join(f"{value:.3g}" for value in values)
+    return ", ".join(f"{value:,.0f}" if value >= 1000 else f"{value:.3g}" for value in values)
