@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +184,21 @@ def test_a_killed_run_goes_on_to_the_same_numbers(seed: int, tmp_path: Path) -> 
     (tmp_path / "batch-0000.npz").write_bytes((tmp_path / "batch-0000.npz").read_bytes()[:-40])
     with pytest.raises(FileError, match="must be whole. Got a damaged one. Remove it, or pass resume=False"):
         train_many(nets, make_task(seed), checkpoints=tmp_path, **options)
+
+
+def test_a_checkpoint_of_other_code_is_refused(monkeypatch: pytest.MonkeyPatch, seed: int, tmp_path: Path) -> None:
+    def look(function: Callable[[Any], Any]) -> Any:
+        nets = Networks.drawn(4, [3], 2, rng=seed)
+        return train_many(nets, make_task(seed), steps=4, rate=0.02, functions={"size": function}, moments=2,
+                          checkpoints=tmp_path)  # fmt: skip
+
+    first = look(lambda layers: (layers[0][0] ** 2).sum())
+    assert look(lambda layers: (layers[0][0] ** 2).sum()).dataset.identical(first.dataset)
+    with pytest.raises(ParameterError, match="Got a run that differs in functions"):
+        look(lambda layers: (layers[0][0] ** 4).sum())
+    monkeypatch.setattr("richter.__version__", "another")
+    with pytest.raises(ParameterError, match="Got a run that differs in richter"):
+        look(lambda layers: (layers[0][0] ** 2).sum())
 
 
 def test_fresh_examples_are_new_at_every_step(jax: Any, seed: int) -> None:

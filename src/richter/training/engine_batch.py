@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from richter.errors import DivergenceError, MissingExtraError, message
-from richter.training.engine_checkpoints import checksum, load_state, save_state
+from richter.training.engine_checkpoints import checksum, load_state, save_state, written
 from richter.training.engine_data import Arrays
 from richter.training.engine_networks import Networks
 from richter.training.engine_observables import Look, observe
@@ -113,8 +113,14 @@ class Batch:
         raise DivergenceError(message("the parameters", "stay finite", got, do))
 
     def _facts(self) -> dict[str, Any]:
+        import jax
+
+        from richter import __version__
+
         rule, net, data = self.rule, self.networks, self.data
         return {
+            "richter": __version__, "jax": jax.__version__,  # others may round otherwise
+            "functions": [written(function) for _, function in self.look.functions],
             "rule": [str(x) for x in (*vars(rule).values(),)[:-1]], "fresh": getattr(rule.draw, "__qualname__", ""),
             "see": [*self.look.names, self.look.kernel, *(name for name, _ in self.look.functions)],
             "moments": list(self.looks), "steps": self.steps, "dtype": self.dtype, "seed": self.seed,
