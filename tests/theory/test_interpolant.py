@@ -98,6 +98,35 @@ def test_small_starts_forget_their_direction_unless_downstream() -> None:
         assert (np.abs(beta - shortest).max() > 0.1) == keeps
 
 
+def test_tiny_starts_end_where_the_linear_flow_points_them() -> None:
+    rng = np.random.default_rng(5)
+    for size in (1e-3, 1e-8, 1e-12):
+        X = rng.normal(size=(5, 3)) * [1.0, 0.6, 0.2]
+        y, a0, w0 = X @ rng.normal(size=3), size * rng.normal(size=60), size * rng.normal(size=(60, 3))
+        pull = X.T @ y
+        push = a0 + w0 @ pull / np.linalg.norm(pull)  # the part that grows, for rates of 1
+        clear = np.abs(push) > 3 * size**0.5 * size  # nonlinear terms are smaller by the square of the size
+        made = interpolant(X=X, y=y, a0=a0, w0=w0)
+        np.testing.assert_array_equal(made.sign.values[clear], np.sign(push)[clear])
+        assert clear.sum() > 50 and "integration" in made.sign_source.values
+        one = interpolant(X=X, y=y, a0=0.0, w0=w0[0])
+        assert one.sign.item() == np.sign(w0[0] @ pull) and one.kkt_residual.item() < 1e-12
+
+
+def test_slow_and_stiff_data_find_their_sign_in_time() -> None:
+    rng = np.random.default_rng(6)
+    for strengths, scale in (((1.0, 1e-6), 1.0), ((1.0, 0.3, 1e-5), 1e-12), ((1.0, 0.5), 1e3), ((3.0, 1e-4), 1e3)):
+        X = np.linalg.qr(rng.normal(size=(4, 4)))[0][:, : len(strengths)] * strengths
+        for a0 in (-1e-6, 0.0, 1e-6):
+            made = interpolant(X=X, y=X @ np.ones(len(strengths)), a0=a0 * scale, w0=-scale * np.ones(len(strengths)))
+            assert made.sign.item() == -1.0 and made.sign_source.item() in ("integration", "loss")
+
+
+def test_a_start_at_rest_between_uneven_strengths_stays() -> None:
+    at_rest = interpolant(X=[[2.0, 0.0], [0.0, 1.0]], y=[2.0, 0.0], a0=0.0, w0=[0.0, 3.0])
+    assert at_rest.a.item() == 0.0 and at_rest.sign.item() == 0.0 and not at_rest.beta.values.any()
+
+
 def test_targets_of_zero_and_inputs_of_zero() -> None:
     nothing = interpolant(X=[[0.0, 0.0]], y=[1.0], a0=0.5, w0=[1.0, 2.0])
     np.testing.assert_allclose(nothing.beta.values, [0.5, 1.0])  # no gradient at all

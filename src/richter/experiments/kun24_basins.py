@@ -147,7 +147,7 @@ class Basins(AbstractExperiment):
 
     def figure(self, ds: xr.Dataset) -> Figure:
         """The surface in space with the two branches of minima and paths beside and on it."""
-        view = View(azimuth=-60, elevation=16)
+        view = View(azimuth=-35, elevation=16)
         grid = _separatrix(np.linspace(-REACH, REACH, 61), np.linspace(-1.1, 1.1, 31))
         marks: list[Mark] = list(surface(view, grid, role="guide", edge=False))
         for branch in (1.0, -1.0):

@@ -64,7 +64,13 @@ def final_output_weight(
     ),
 )
 def kkt_residual(
-    null: Floats, beta: Floats, beta0: Floats, delta: Floats, same_sign: Floats, product: Floats
+    null: Floats,
+    beta: Floats,
+    beta0: Floats,
+    delta: Floats,
+    same_sign: Floats,
+    product: Floats,
+    direction: Floats | None = None,
 ) -> Floats:
     r"""Size of $\nabla\Psi_\delta(\beta)-s\,\psi_\delta\hat\beta_0$ in the null space, relative to its terms.
 
@@ -78,12 +84,18 @@ def kkt_residual(
         delta: conserved imbalance (…).
         same_sign: s (…).
         product: η_a η_w (…).
+        direction: stands for β̂₀ where β₀ = 0 because a₀ = 0: w₀, and s is then the sign of a(∞).
     """
     size, start = np.linalg.norm(beta, axis=-1), np.linalg.norm(beta0, axis=-1)
     pull = np.sqrt(kappa_and_halves(size, delta, product)[2])
     keep = same_sign * np.sqrt(kappa_and_halves(start, delta, product)[2])
     unit = lambda v, n: v / np.where(n > 0, n, 1.0)[..., None]
-    gap = np.einsum("...ij,...j->...i", null, pull[..., None] * unit(beta, size) - keep[..., None] * unit(beta0, start))
+    way = unit(beta0, start)
+    if direction is not None:
+        length = np.linalg.norm(direction, axis=-1)
+        way = np.where((start > 0)[..., None], way, unit(direction, length))
+        start = np.where(start > 0, start, length)
+    gap = np.einsum("...ij,...j->...i", null, pull[..., None] * unit(beta, size) - keep[..., None] * way)
     scale = np.abs(pull) + np.abs(keep)
     made = np.linalg.norm(gap, axis=-1) / np.where(scale > 0, scale, 1.0)
     return np.where((size > 0) & (start > 0), made, np.nan)

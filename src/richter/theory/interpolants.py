@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from richter.errors import OutsideTheoryError, ParameterError, message
-from richter.maths.integrate import integrate
+from richter.errors import ParameterError, message
+from richter.maths.branch import below_the_saddle, final_signs
 from richter.maths.interpolation import final_output_weight, kkt_residual
 from richter.maths.neuron import basin_margin
 from richter.maths.neuron_law import neuron_delta
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 EQUAL = 1e-10  # singular values this near to each other, relatively, are equal
-MARGIN = 1e-9  # by which the loss must be below that of the saddle, relatively
-SPANS = 30  # lengthenings of the integration before giving up
 _PARAMS = {
     "X": Param("inputs", "X", ("example", "input")),
     "y": Param("targets", "y", ("example",)),
@@ -73,12 +71,16 @@ def interpolant(X: Given, y: Given, a0: Given, w0: Given, eta_a: Given = 1.0, et
     delta = neuron_delta(a, w.T, ea, ew)
     null_square = (silent * silent).sum(axis=-1)
     size = final_output_weight(null_square, delta, np.full(a.shape, solution @ solution), ea, ew)
-    problem = _Problem(inputs, targets, solution, a, w, ea, ew, delta + ea * null_square)
-    sign, source = _signs(problem, rows, strength, size)
+    problem = _Problem(
+        a, w, ea, ew, delta + ea * null_square, np.sqrt(ew) * a, np.sqrt(ea)[:, None] * (w @ rows.T), strength**2,
+        np.sqrt(ea * ew)[:, None] * (rows @ solution),
+    )  # fmt: skip
+    sign, source = _signs(problem, rows, solution, size)
     end = sign * size
     # At the saddle a = 0, and with it the function.
     beta = np.where((sign == 0)[:, None], 0.0, solution + end[:, None] * silent)
-    residual = kkt_residual(null, beta, a[:, None] * w, delta, np.sign(a) * sign, ea * ew)
+    same = np.where(a == 0, 1.0, np.sign(a)) * sign
+    residual = kkt_residual(null, beta, a[:, None] * w, delta, same, ea * ew, w)
     shape = lambda value: value.reshape((*batch, *value.shape[1:]))
     names = ("start",) if len(batch) == 1 else tuple(f"start_{i + 1}" for i in range(len(batch)))
     say = lambda words: {"long_name": words}
@@ -94,64 +96,33 @@ def interpolant(X: Given, y: Given, a0: Given, w0: Given, eta_a: Given = 1.0, et
     )
 
 
-def _signs(problem: _Problem, rows: Floats, strength: Floats, size: Floats) -> tuple[Floats, NDArray[np.str_]]:
-    """The sign of a(∞) of every start, and how it is known."""
-    a, solution = problem.a, problem.solution
-    sign, source = np.sign(a), np.full(a.shape, "conserved", dtype="<U11")
-    sign[size == 0] = 0.0
-    open_ = ~((problem.conserved > 0) & (a != 0)) & (size > 0)
-    sure = open_ & (a != 0) & problem.below_the_saddle(a, problem.w)
-    source[sure] = "loss"
-    open_ &= ~sure
-    if open_.any() and strength[0] - strength[-1] <= EQUAL * strength[0]:
-        moving = problem.w @ rows.T @ rows
-        margin = basin_margin(a, moving.T, solution[:, None], problem.eta_a, problem.eta_w)
-        sign[open_], source[open_] = np.sign(margin)[open_], "basin"
-    elif open_.any():
-        sign[open_], source[open_] = problem.at(open_).follow(), "integration"
-    return sign, source
-
-
 @dataclass(frozen=True)
 class _Problem:
-    inputs: Floats
-    targets: Floats
-    solution: Floats
     a: Floats
     w: Floats
     eta_a: Floats
     eta_w: Floats
     conserved: Floats
+    alpha: Floats  # the start, strengths and goal in the units of `final_signs`
+    z: Floats
+    strength: Floats
+    goal: Floats
 
-    def at(self, which: NDArray[np.bool_]) -> _Problem:
-        parts = (self.a, self.w, self.eta_a, self.eta_w, self.conserved)
-        return _Problem(self.inputs, self.targets, self.solution, *(part[which] for part in parts))
 
-    def below_the_saddle(self, a: Floats, w: Floats) -> NDArray[np.bool_]:
-        """The loss is below that of β = 0: as it never rises, a can never be 0 again."""
-        reached = (a[:, None] * w) @ self.inputs.T
-        aim = self.inputs @ self.solution
-        return ((reached - aim) ** 2).sum(axis=1) < (1 - MARGIN) * (aim @ aim)
-
-    def follow(self) -> Floats:
-        """Integrate the flow until every start is below the saddle; its sign is then final."""
-        n, d = self.w.shape
-        gram, pull = self.inputs.T @ self.inputs, self.inputs.T @ self.targets
-
-        def flow(flat: Floats) -> Floats:
-            a, w = flat[:n], flat[n:].reshape(n, d)
-            error = a[:, None] * (w @ gram) - pull
-            da, dw = -self.eta_a * (w * error).sum(axis=1), -(self.eta_w * a)[:, None] * error
-            return np.concatenate([da, dw.ravel()])
-
-        state = np.concatenate([self.a, self.w.ravel()])
-        span = 1.0 / float(np.linalg.eigvalsh(gram)[-1])
-        for _ in range(SPANS):
-            if self.below_the_saddle(state[:n], state[n:].reshape(n, d)).all():
-                return np.sign(state[:n])
-            state = integrate(flow, state, np.array([span]))[:, -1]
-            span *= 1.5
-        raise OutsideTheoryError(
-            "The sign of a(∞) could not be found by integration: the start lies too near the surface that separates "
-            "the two basins. Move a0 or w0 a little."
-        )
+def _signs(problem: _Problem, rows: Floats, solution: Floats, size: Floats) -> tuple[Floats, NDArray[np.str_]]:
+    """The sign of a(∞) of every start, and how it is known."""
+    p, a = problem, problem.a
+    sign, source = np.sign(a), np.full(a.shape, "conserved", dtype="<U11")
+    sign[size == 0] = 0.0
+    open_ = ~((p.conserved > 0) & (a != 0)) & (size > 0)
+    sure = open_ & (a != 0) & below_the_saddle(p.alpha, p.z, p.strength, p.goal)
+    source[sure] = "loss"
+    open_ &= ~sure
+    if open_.any() and p.strength[0] - p.strength[-1] <= 2 * EQUAL * p.strength[0]:
+        moving = p.w @ rows.T @ rows
+        margin = basin_margin(a, moving.T, solution[:, None], p.eta_a, p.eta_w)
+        sign[open_], source[open_] = np.sign(margin)[open_], "basin"
+    elif open_.any():
+        sign[open_] = final_signs(p.alpha[open_], p.z[open_], p.strength, p.goal[open_])
+        source[open_] = "integration"
+    return sign, source
