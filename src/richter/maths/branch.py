@@ -1,6 +1,6 @@
 r"""On which branch of the minima a single neuron ends, by integration where no closed form says it.
 
-In $\alpha=\sqrt{\eta_w}a$, $z=\sqrt{\eta_a}V^Tw$ (V: right singular vectors of X, $\lambda$: its squared singular values)
+In $\alpha=\sqrt{\eta_w}a$, $z=\sqrt{\eta_a}V^Tw$ (V: right singular vectors of X, $\lambda$: the squares of its values)
 the flow is $\dot\alpha=-z\cdot\lambda(\alpha z-b)$, $\dot z=-\alpha\lambda(\alpha z-b)$. Once its loss is below
 that of the saddle β = 0 it can never cross a = 0 again.
 """
