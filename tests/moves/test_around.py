@@ -91,7 +91,7 @@ def test_wrappers_come_off_and_travel_with_their_factors() -> None:
     torch.testing.assert_close(output(record.model, x), output(net, 0.5 * x))
     assert record.inverse.apply(record.model).model is net
     twice = Scaled(mlp(3, [4], 2, rng=1), output=3.0, input=2.0)
-    record.model.load_state_dict({k.replace("inner", "inner"): v for k, v in twice.state_dict().items()})
+    record.model.load_state_dict(twice.state_dict())
     torch.testing.assert_close(output(record.model, x), output(twice, x))
     back = OutputScale(tau=4.0).inverse.apply(scale_output(net, 4.0).model, x)
     torch.testing.assert_close(output(back.model, x), output(net, x))
@@ -105,6 +105,14 @@ def test_wrappers_come_off_and_travel_with_their_factors() -> None:
         def forward(self, x: Tensor) -> Any:
             return {"loss": x.sum(), "logits": self.layer(x)}
 
+    class Two(Named):
+        def forward(self, x: Tensor) -> Any:
+            return self.layer(x), x
+
+    two = Two()
+    scores, rest = scale_output(two, 2.0, x).model(x)
+    torch.testing.assert_close(scores, 2 * two(x)[0])
+    assert torch.equal(rest, x)
     named = Named()
     torch.testing.assert_close(scale_output(named, 2.0, x).model(x)["logits"], 2 * named(x)["logits"])
     with pytest.raises(ParameterError, match="`tau` must be finite and > 0"):
@@ -193,8 +201,31 @@ def test_training_the_tangent_never_moves_its_kernel_and_settling_writes_it_back
     moved = tangent.settle()
     for p, old, offset in zip(moved.parameters(), net.parameters(), learned, strict=True):
         torch.testing.assert_close(p, old + offset)
+    assert all(p.requires_grad for p in moved.parameters())
+    torch.testing.assert_close(output(tangent, x), output(moved, x))  # the tangent is at its new θ₀
     descend(net, torch.optim.SGD(net.parameters(), 0.2), x, y, 100)
     assert float((kernel(net, x) - before).norm() / before.norm()) > 0.01  # the control: the network's own moves
+
+
+def test_the_tangent_of_a_network_in_training_mode_is_taken_in_evaluation() -> None:
+    x = rows(3, 8, 8).float()
+    net = resnet8(width=2)
+    for m in net.modules():
+        if isinstance(m, nn.BatchNorm2d):
+            m.get_buffer("running_mean").normal_()
+            m.get_buffer("running_var").uniform_(1, 2)
+    tangent = linearised(net.train(), x)
+    torch.testing.assert_close(tangent(x), output(net.eval(), x).float())
+    before = state(net)
+    linearised(net.train(), x).train()(x)
+    assert apart(state(net), before) == 0.0
+
+
+def test_what_was_frozen_stays_frozen_in_the_last_layer() -> None:
+    net, x = mlp(3, [4], 2), rows(3).float()
+    net.get_parameter("layer2.bias").requires_grad_(False)
+    last_layer_only(net, batch=x)
+    assert [n for n, p in net.named_parameters() if p.requires_grad] == ["layer2.weight"]
 
 
 def test_last_layer_only_freezes_and_thaws() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,37 @@ def test_biases_that_stay_make_it_an_approximation() -> None:
     assert upstream(zero, 2.0, x, biases="stay").exact
 
 
+def test_where_the_function_changes_anyway_biases_stay_as_they_are() -> None:
+    net, x = mlp(4, [7], 2, activation="tanh", start="torch"), rows(4).float()
+    record = upstream(net, 2.0, x, approximate=True)
+    assert sorted(record.factors) == ["layer1.weight", "layer2.weight"]
+
+
+@pytest.mark.parametrize("factor", [0.5, 2.0])
+def test_a_scale_that_does_not_cancel_is_refused_either_way(factor: float) -> None:
+    net, x = mlp(4, [7], 2), rows(4).float()
+    with pytest.raises(OutsideTheoryError, match=f"the output is multiplied by {factor:g}"):
+        scale_layers(net, {"layer1": factor}, x)
+
+
+def test_a_layer_named_twice_is_multiplied_twice() -> None:
+    net, x = mlp(4, [7], 2), rows(4).float()
+    before = state(net)
+    record = scale_layers(net, {"layer1": 2.0, 0: 3.0}, x, function="change")
+    assert record.factors["layer1.weight"] == 6.0
+    torch.testing.assert_close(net.get_parameter("layer1.weight").detach(), 6 * before["layer1.weight"])
+
+
+def test_embeddings_are_divided_and_come_back() -> None:
+    model, x = modular_transformer(7, d=8, heads=2, hidden=16), tokens()
+    before, move = state(model), SmallEmbeddings(alpha=4.0)
+    move.apply(model, x)
+    for name in ("tokens.weight", "positions.weight"):
+        torch.testing.assert_close(model.get_parameter(name).detach(), before[name] / 4)
+    move.inverse.apply(model, x)
+    assert apart(state(model), before) == 0.0  # powers of 2
+
+
 def test_embeddings_are_not_function_preserving_and_the_record_says_so() -> None:
     model, x = modular_transformer(113, start="lecun"), torch.randint(0, 113, (16, 3))
     before = output(model, x)
@@ -170,6 +202,11 @@ def test_the_overall_scale_multiplies_output_and_imbalance(tau: float) -> None:
         np.testing.assert_allclose(value, tau**2 * deltas[pair], rtol=1e-12)
     OverallScale(tau=tau).inverse.apply(net, x)
     assert apart(state(net), start) < 1e-15
+    staying = OverallScale(tau=tau, biases="stay")
+    staying.apply(net, x)
+    assert torch.equal(net.state_dict()["layer1.bias"], start["layer1.bias"])
+    staying.inverse.apply(net, x)
+    assert apart(state(net), start) < 1e-15
 
 
 def test_balance_per_neuron_with_rates_and_biases() -> None:
@@ -201,6 +238,15 @@ def test_an_imbalance_that_no_rescaling_gives_is_refused() -> None:
         balance(mlp(2, [3], activation="tanh"), 0.0)
     with pytest.raises(ParameterError, match="be one number, or 2"):
         balance(net, [0.0, 1.0, 2.0])
+
+
+def test_a_balance_that_is_not_reached_is_refused_and_leaves_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, x = mlp(3, [5, 4], 2).double(), rows(3)
+    before = state(net)
+    monkeypatch.setattr(import_module("richter.moves.balance"), "SWEEPS", 1)
+    with pytest.raises(ParameterError, match="be ones that a rescaling can give.*Balance one pair at a time"):
+        balance(net, 0.7, x)
+    assert apart(state(net), before) == 0.0
 
 
 def test_a_tied_weight_and_a_skipped_function_are_seen() -> None:

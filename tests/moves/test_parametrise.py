@@ -48,7 +48,7 @@ def test_every_rule_has_the_phase_of_table_1() -> None:
 
 
 @pytest.mark.parametrize(("name", "last", "first"), [
-    ("ntk", 1.0, 1 / 5), ("mean-field", 1.0, 1 / 5), ("kaiming+", 1 / 300, 1 / 5), ("xavier", 2 / 302, 2 / 305),
+    ("ntk", 1.0, 1 / 5), ("mean-field", 1.0, 1 / 5), ("kaiming+", 1 / 300, 1 / 5), ("xavier", 2 / 102 / 3, 2 / 105 / 3),
 ])  # fmt: skip
 def test_the_start_has_the_rules_variances_and_every_weight_its_direction(name: str, last: float, first: float) -> None:
     net = mlp(5, [300], 2)
@@ -75,6 +75,24 @@ def test_feature_learning_and_kernel_keep_the_weights_and_scale_the_output() -> 
     kernel = parametrise(mlp(5, [400], 2), "kernel", x)
     assert float(kernel.model.get_buffer("output_scale")) == 0.5 and kernel.rates["inner.layer1.weight"] == 1.0
     assert any("zero_output" in note for note in kernel.notes)
+
+
+def test_xavier_is_the_formula_at_the_base_and_falls_with_the_width_whatever_the_inputs() -> None:
+    at_base = mlp(200, [100], 2)
+    parametrise(at_base, "xavier", base=100)
+    torch.testing.assert_close(
+        at_base.get_parameter("layer1.weight").square().mean().item(), 2 / 300, rtol=1e-5, atol=0
+    )
+    deep = mlp(200, [100, 400], 2)
+    parametrise(deep, "xavier", base=100)
+    found = [deep.get_parameter(f"layer{i}.weight").detach().double().square().mean().item() for i in (1, 2, 3)]
+    assert found == pytest.approx([2 / 300, 2 / 500, 2 / 102 / 4], rel=1e-5)
+    # between wide layers a variance of 1/width needs no slower rate: both layers around it are small too
+    rates = parametrise(mlp(5, [200, 400], 2), "xavier+").rates
+    assert rates["inner.layer2.weight"] == rates["inner.layer1.weight"] == pytest.approx(1.0)
+    words = modular_transformer(7, d=8, heads=2, hidden=16)
+    parametrise(words, "kaiming+", torch.randint(0, 7, (4, 3)))
+    assert float(words.get_parameter("tokens.weight").detach().square().mean()) == pytest.approx(1.0)  # fan-in 1
 
 
 def test_matrices_between_wide_layers_learn_by_their_own_fan_in() -> None:

@@ -41,11 +41,22 @@ def test_the_verdict_is_the_phase_and_the_powers_are_theirs(
         assert float(ds.exponent[-1]) == pytest.approx(out, abs=0.2)
 
 
+@pytest.mark.parametrize(("name", "label"), [("xavier+", "feature-learning"), ("xavier-", "kernel")])
+def test_many_inputs_change_no_phase(name: str, label: str) -> None:
+    """Widths below and above the number of inputs: the variances are powers of the width alone."""
+    draw = torch.Generator().manual_seed(7)
+    x = torch.randn(24, 200, generator=draw) * 0.2
+    make = lambda w, s: parametrise(mlp(200, [w], rng=s), name, base=64)
+    ds = width_check(make, (x, torch.sin(2 * x[:, :1])), widths=WIDTHS, steps=10)
+    assert width_verdict(ds).label == label
+    hidden = 0.0 if label == "feature-learning" else -1.0
+    assert float(ds.exponent[0]) == pytest.approx(hidden, abs=0.2)  # four widths, four networks each
+
+
 def test_deep_networks_keep_the_phase_and_adam_has_its_own_rule(batch: Any) -> None:
     deep = lambda name, **o: lambda w, s: parametrise(mlp(6, [w, w], rng=s), name, base=64, **o)
-    for name in ("feature-learning", "ntk"):
-        found = width_verdict(width_check(deep(name), batch, widths=WIDTHS))
-        assert found.label == ("kernel" if name == "ntk" else name)
+    for name, label in (("feature-learning", "feature-learning"), ("ntk", "kernel"), ("xavier+", "feature-learning")):
+        assert width_verdict(width_check(deep(name), batch, widths=WIDTHS)).label == label
     adam: Any = {"optimiser": "adam", "rate": 0.01, "widths": WIDTHS}
     ds = width_check(deep("feature-learning", optimiser="adam"), batch, **adam)
     assert width_verdict(ds).label == "feature-learning"

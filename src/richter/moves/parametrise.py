@@ -121,7 +121,7 @@ class Parametrise(AbstractMove):
         found, seen = rule(self.rule, self.base), watch(model, x)
         weights = self._weights(seen)
         kappa = _fan_in(weights[-1]) / self.base
-        factors = _variances(found, weights)
+        factors = _variances(found, weights, self.base)
         multiply(model, factors)
         gamma = found.gamma * kappa**found.c_gamma
         wrapped = Scaled(model, output=gamma)
@@ -193,15 +193,23 @@ def _fan_in(w: Weight) -> int:
     return 1 if w.kind == "embedding" else math.prod(w.value.shape[1:])
 
 
-def _variances(found: Rule, weights: list[Weight]) -> dict[str, Factor]:
-    """What takes every weight from the mean square it has to the rule's."""
+def _variances(found: Rule, weights: list[Weight], base: int) -> dict[str, Factor]:
+    """What takes every weight from the mean square it has to the rule's.
+
+    Xavier's variance is that of the formula at the base width and goes on like 1/width, as in Table 1: the formula
+    itself does so only once the network is much wider than its inputs and outputs are many.
+    """
     if found.start == "as it is":
         return {}
     made: dict[str, Factor] = {}
     for w in weights:
         fan_in, fan_out = _fan_in(w), w.value.shape[0] * math.prod(w.value.shape[2:])
         wanted = 1 / fan_in
-        if found.start == "xavier":
+        if found.start == "xavier" and _reads_input(w, weights):
+            wanted = 2 / (fan_in + base) * base / fan_out
+        elif found.start == "xavier" and w is weights[-1]:
+            wanted = 2 / (base + fan_out) * base / fan_in
+        elif found.start == "xavier":
             wanted = 2 / (fan_in + fan_out)
         elif found.start == "unit" and w is weights[-1]:
             wanted = 1.0
