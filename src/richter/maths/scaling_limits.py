@@ -172,6 +172,22 @@ def trained_scales(width: ArrayLike) -> dict[str, tuple[Floats, Floats]]:
     return {name: (np.asarray(gamma), np.asarray(0.05 * rate)) for name, (gamma, rate) in made.items()}
 
 
+def movement_exponents(c_gamma: ArrayLike, c_u: ArrayLike, c_w: ArrayLike, c_eta: ArrayLike) -> tuple[Floats, Floats]:
+    r"""The powers of the width with which $\|\Delta u\|/\|u\|$ and $\|\Delta w\|/\|w\|$ go in a time of order 1.
+
+    A step moves u by $\gamma\eta w$ and w by $\gamma\eta u$ per neuron, with the sizes that u and w have by then:
+    $u\sim\max\{\sigma_u,\gamma\eta\sigma_w\}$. For stable limits, $c_\gamma+c_\eta\le0$.
+
+    >>> [[float(c) for c in movement_exponents(*given)] for given in [(-0.5, 0, 0, 0), (0, -1, 0, -1), (-1, -1, 0, 1)]]
+    [[-0.5, -0.5], [-0.5, -1.5], [0.5, 0.0]]
+    """
+    g, u, w, eta = (np.asarray(c, dtype=float) for c in (c_gamma, c_u, c_w, c_eta))
+    step = g + eta
+    late_u = np.maximum(u / 2, step + w / 2)
+    late_w = np.maximum(w / 2, step + late_u)
+    return step + late_w - u / 2, step + late_u - w / 2
+
+
 def _not_negative(name: str, value: ArrayLike, strictly: bool = False) -> Floats:
     array = np.asarray(value, dtype=float)
     if not np.all(array > 0 if strictly else array >= 0):

@@ -1,0 +1,291 @@
+"""XU24 Fig. 4: any start of a two-layer network can be put into either phase, on real images."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from richter.experiments.base import AbstractExperiment, Progress, silent
+from richter.experiments.claims import Verdict, claim
+from richter.experiments.image_runs import SETS, VARIANTS, Variant, image_task
+from richter.experiments.settings import setting
+from richter.experiments.teacher_student_runs import part
+from richter.figure import Figure, Panel
+from richter.figure.data import Mark, mark
+from richter.maths.power_fit import PowerFit, fit_power
+from richter.refs import XU24
+from richter.regime import WIDTH_POWER
+from richter.training import Networks, train_many
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+Floats = NDArray[np.float64]
+KERNEL = tuple(v.name for v in VARIANTS.values() if v.phase == "kernel")
+FEATURES = tuple(v.name for v in VARIANTS.values() if v.phase == "feature-learning")
+PAIRS = (("Kaiming+", "Kaiming-"), ("Xavier+", "Xavier-"))
+MOVED = ("kernel_distance", "parameter_distance")
+NEAR = 0.2  # between a fitted and a theoretical power: the widths are finite, and the narrow ones far from the limit
+
+
+@dataclass(frozen=True, kw_only=True)
+class WidthOnImages(AbstractExperiment):
+    """Two-layer ReLU networks of many widths in six parametrisations, trained by SGD with cross-entropy on images."""
+
+    name = "xu24-width-on-images"
+    title = "Width and phase on real images"
+    statement = (
+        "Any start of a two-layer network can be put into the kernel or the feature-learning phase by its output scale "
+        "and learning rate: as the width grows, kernel and weights stay where they started in the one and go on moving "
+        "in the other."
+    )
+    places = (XU24["Fig. 4"], XU24["Sec. 4.1"], XU24["App. B.3"])
+    presets = {
+        "smoke": {
+            "images": "digits", "pool": 1, "widths": (32, 128, 512), "base": 8, "train": 512, "test": 200,
+            "steps": 150, "draws": 2, "points": 20,
+        },
+        "laptop": {},
+        "paper": {
+            "pool": 1, "base": 100, "widths": (100, 200, 400, 800, 1600, 3200), "train": 50_000, "test": 10_000,
+            "steps": 3_900_000,
+        },
+    }  # fmt: skip
+    images: str = setting("cifar10", "image set", choices=SETS)
+    pool: int = setting(2, "side of the squares of pixels that are averaged", low=1, high=16)
+    train: int = setting(2000, "training images", low=100)
+    test: int = setting(2000, "test images", low=50)
+    widths: tuple[int, ...] = setting((64, 128, 256, 512, 1024, 2048), "hidden neurons", symbol="d", low=8)
+    base: int = setting(16, "width at which all variants are the same network", low=1)
+    rate: float = setting(20.0, "learning rate at the base width, where the kernel is of size 1", symbol="η", low=1e-3)
+    batch: int = setting(128, "images per step", low=1)
+    steps: int = setting(500, "steps of SGD", low=10, high=10**8)
+    draws: int = setting(4, "networks of each variant and width", low=2)
+    points: int = setting(100, "images that the kernel is taken on, all its outputs", low=2)
+    seed: int = setting(0, "seed of networks and images", low=0)
+
+    def networks(self, width: int, inputs: int, outputs: int) -> tuple[Networks, Floats]:
+        """All variants and draws of one width, the variants one after another; and their rates.
+
+        A draw's standard normal numbers are the same in all variants.
+        """
+        w, u, gamma, rates = [], [], [], []
+        for variant in VARIANTS.values():
+            spread_u, spread_w, scale, factor = variant.scales(width, self.base)
+            for draw in range(self.draws):
+                rng = np.random.default_rng([self.seed, width, draw])
+                w.append((spread_w * rng.standard_normal((width, inputs))).astype(np.float32))
+                u.append((spread_u * rng.standard_normal((outputs, width))).astype(np.float32))
+                gamma.append(scale)
+                rates.append(self.rate * factor)
+        return Networks(weights=(np.stack(w), np.stack(u)), output_scale=gamma), np.array(rates)
+
+    def run(self, progress: Progress = silent, store: Path | None = None) -> xr.Dataset:
+        """Losses, accuracies, and how far kernel and weights have moved, over variant, width and draw."""
+        import xarray as xr
+
+        task = image_task(self.images, self.train, self.test, self.pool, self.seed)
+        looks = [0, *np.unique(np.geomspace(self.steps / 16, self.steps, 9).round().astype(int))]
+        ahead = np.cumsum([0, *self.widths]) / sum(self.widths)
+        made = []
+        for k, width in enumerate(self.widths):
+            nets, rates = self.networks(width, task.inputs.shape[1], task.outputs)
+            run = train_many(
+                nets, task, steps=self.steps, rate=rates, batch=self.batch, loss="cross-entropy", moments=looks,
+                see=("train_loss", "train_accuracy", "test_accuracy", "kernel_distance", "parameter_distance"),
+                kernel="full", points=self.points, seed=self.seed,
+                checkpoints=None if store is None else store / f"width-{width}",
+                progress=part(progress, f"width {width}", ahead[k], ahead[k + 1]),
+            )  # fmt: skip
+            ds = run.dataset.drop_vars(["rate", "t"]).rename(kernel_distance_full="kernel_distance")
+            size = np.sqrt(sum((x.astype(float) ** 2).sum(axis=(1, 2)) for x in nets.weights))
+            ds["parameter_distance"] = ds.parameter_distance / xr.DataArray(size, dims="start")
+            for name, before, after in zip(("w", "u"), nets.weights, run.networks.weights, strict=True):
+                ds[f"moved_{name}"] = ("start", _relative(before, after))
+            made.append(ds)
+        both = xr.concat(made, "width", combine_attrs="drop")
+        grid = (len(VARIANTS), self.draws)
+        folded = {
+            name: (("variant", "width", "draw", *values.dims[2:]), np.moveaxis(
+                values.transpose("width", "start", ...).values.reshape(len(self.widths), *grid, *values.shape[2:]), 0, 1
+            ))
+            for name, values in both.data_vars.items()
+        }  # fmt: skip
+        out = xr.Dataset(folded, {"variant": list(VARIANTS), "width": list(self.widths), "step": both.step})
+        says = {
+            "kernel_distance": "1 − cosine of the kernel, all outputs, to its start",
+            "parameter_distance": "‖θ − θ₀‖/‖θ₀‖", "moved_w": "‖ΔW‖/‖W‖, first layer",
+            "moved_u": "‖ΔU‖/‖U‖, last layer",
+        }  # fmt: skip
+        for name, words in says.items():
+            out[name].attrs["long_name"] = words
+        return out
+
+    @claim("both types of initialization can be turned into the kernel phase: the weights stay where they started as "
+           "the width grows, the kernel is fixed", XU24["Fig. 4"])  # fmt: skip
+    def kernel(self, ds: xr.Dataset) -> Verdict:
+        """X11: powers of the width of both distances, each with its interval below −1/4 (kernel limits: −1/2)."""
+        fits = {(name, v): self.power(ds, name, v) for name in MOVED for v in KERNEL}
+        return self._powers(ds, fits, vanish=True)
+
+    @claim("both types of initialization can be turned into the feature learning phase: the weights move as far at any "
+           "width", XU24["Fig. 4"])  # fmt: skip
+    def features(self, ds: xr.Dataset) -> Verdict:
+        """X11: powers of the width of the weights' distance, nearer to 0 than −1/4."""
+        fits = {("parameter_distance", v): self.power(ds, "parameter_distance", v) for v in FEATURES}
+        return self._powers(ds, fits, vanish=False)
+
+    @claim("in the feature learning phase the kernel evolves by an amount of order 1 at any width", XU24["Sec. 4"])
+    def evolves(self, ds: xr.Dataset) -> Verdict:
+        """X11: powers of the width of the kernel's distance, above −1/4 on the wider half of the widths.
+
+        A part of it goes like 1/d in every variant: the kernel of few neurons is a draw that training draws again.
+        """
+        wide = _wider_half(ds)
+        fits = {("kernel_distance", v): self.power(wide, "kernel_distance", v) for v in FEATURES}
+        return self._powers(wide, fits, vanish=False)
+
+    @claim("any initialisation's phase is decided by the exponents of γ and η", XU24["Theorem 2"])
+    def theory(self, ds: xr.Dataset) -> Verdict:
+        """Each layer's movement against the power that the exponents give, on the wider half of the widths."""
+        wide = _wider_half(ds)
+        gaps, said = [], []
+        for v in VARIANTS.values():
+            for name, power in zip(("moved_u", "moved_w"), v.movement, strict=True):
+                fit = self.power(wide, name, v.name)
+                gaps.append(abs(fit.exponent - power))
+                said.append(f"{v.name} {name[-1]} {fit.exponent:+.2f} ({power:+.1f})")
+        return Verdict.of(max(gaps) <= NEAR, f"largest gap {max(gaps):.2f}: " + ", ".join(said).replace("-0", "−0"),
+                          f"theory, in brackets, ± {NEAR:g}", self._scale(wide))  # fmt: skip
+
+    @claim(
+        "turning the Kaiming model into the feature learning phase improves the test accuracy by approximately 5 %, "
+        "turning the Xavier model into the kernel phase decreases it by approximately 10 %",
+        XU24["Sec. 4.1"],
+    )
+    def accuracy(self, ds: xr.Dataset) -> Verdict:
+        """X11: differences of the best test accuracies of the widest networks, draw by draw."""
+        from scipy.stats import t as student
+
+        best = ds.test_accuracy.max("step").isel(width=-1)
+        said, lows, highs = [], [], []
+        for plus, minus in PAIRS:
+            gap = (best.sel(variant=plus) - best.sel(variant=minus)).values
+            reach = float(student.ppf(0.975, gap.size - 1) * gap.std(ddof=1) / np.sqrt(gap.size))
+            lows.append(gap.mean() - reach)
+            highs.append(gap.mean() + reach)
+            said.append(f"{plus} over {minus} {100 * gap.mean():+.1f} ± {100 * reach:.1f} points")
+        measured, expected = "; ".join(said), "about +5 and +10 points on CIFAR-10, the intervals above 0"
+        if self.images != "cifar10":
+            return Verdict.undecided(f"other images; {measured}", expected, self._scale(ds))
+        if min(lows) <= 0 <= max(highs):
+            return Verdict.undecided(f"an interval holds 0; {measured}", expected, self._scale(ds))
+        return Verdict.of(min(lows) > 0, measured, expected, self._scale(ds), "95 % intervals over networks")
+
+    @claim("in the feature learning phase, a larger model generally leads to better performance", XU24["Sec. 4.1"])
+    def larger(self, ds: xr.Dataset) -> Verdict:
+        """X16: slopes of the best test accuracy per doubling of the width, over all networks."""
+        best = ds.test_accuracy.max("step").transpose("variant", "width", "draw")
+        doublings = np.repeat(np.log2(ds.width.values), ds.sizes["draw"])
+        slope = {v: _slope(doublings, best.sel(variant=v).values.ravel()) for v in VARIANTS}
+        said = ", ".join(f"{v} {100 * a:+.2f} ± {100 * b:.2f}" for v, (a, b) in slope.items())
+        measured = f"points per doubling: {said}"
+        expected = f"the intervals of {', '.join(FEATURES)} above 0"
+        lows = [slope[v][0] - slope[v][1] for v in FEATURES]
+        highs = [slope[v][0] + slope[v][1] for v in FEATURES]
+        if min(lows) <= 0 <= min(highs):
+            return Verdict.undecided(f"an interval holds 0; {measured}", expected, self._scale(ds))
+        return Verdict.of(min(lows) > 0, measured, expected, self._scale(ds), "95 % intervals over networks")
+
+    def power(self, ds: xr.Dataset, name: str, variant: str) -> PowerFit:
+        """The power of the width with which a distance at the end goes: a fit to all networks, each a point."""
+        last = ds[name].isel(step=-1) if "step" in ds[name].dims else ds[name]
+        rows = last.sel(variant=variant).transpose("width", "draw").values
+        return fit_power(np.repeat(ds.width.values, rows.shape[1]), rows.ravel())
+
+    def figure(self, ds: xr.Dataset) -> Figure:
+        """Both distances and the accuracy against the width, feature learning and kernel variants apart."""
+        panels = []
+        for letter, name, words in (
+            ("a", "kernel_distance", "1 − cosine of the kernel to its start"),
+            ("b", "parameter_distance", "‖θ − θ₀‖/‖θ₀‖: relative distance of the weights"),
+        ):
+            marks: list[Mark] = []
+            for v in VARIANTS.values():
+                fit = self.power(ds, name, v.name)
+                low, high = fit.exponent_interval
+                label = f"{_shown(v)}: {fit.exponent:+.2f} [{low:+.2f}, {high:+.2f}]".replace("-", "−")
+                marks += _curve(ds, ds[name].isel(step=-1), v, label)
+            panels.append(Panel(tuple(marks), x="d: width", y=words, x_log=True, y_log=True, title=f"({letter})"))
+        best = ds.test_accuracy.max("step")
+        marks = [m for v in VARIANTS.values() for m in _curve(ds, best, v, _shown(v))]
+        panels.append(Panel(tuple(marks), x="d: width", y="best test accuracy", x_log=True, title="(c)"))
+        return Figure(
+            tuple(panels),
+            "Width and phase on real images",
+            f"Two-layer ReLU networks on {self.images}, {self._scale(ds)}. Dashed: variants whose limit is a kernel; "
+            f"solid: feature learning. At d = {self.base} all six are the same network. Numbers: "
+            "fitted powers of the width with 95 % intervals. Bands: all networks. After XU24 Fig. 4.",
+        )
+
+    def _powers(self, ds: xr.Dataset, fits: dict[tuple[str, str], PowerFit], *, vanish: bool) -> Verdict:
+        """Whether all powers lie below −1/4, or all above; undecided where an interval holds it and none is wrong."""
+        said: dict[str, list[str]] = {}
+        right, wrong = [], []
+        for (name, v), f in fits.items():
+            low, high = f.exponent_interval
+            said.setdefault(name, []).append(f"{v} {f.exponent:+.2f} [{low:+.2f}, {high:+.2f}]")
+            below, above = high < -WIDTH_POWER, low > -WIDTH_POWER
+            right.append(below if vanish else above)
+            wrong.append(above if vanish else below)
+        measured = "; ".join(f"{name.replace('_', ' ')}: {', '.join(row)}" for name, row in said.items())
+        measured = f"powers of the {measured}".replace("-0", "−0").replace("-1", "−1").replace("-2", "−2")
+        expected = f"every interval {'below' if vanish else 'above'} −{WIDTH_POWER:g}"
+        if not (all(right) or any(wrong)):
+            return Verdict.undecided(f"an interval holds −{WIDTH_POWER:g}; {measured}", expected, self._scale(ds))
+        return Verdict.of(all(right), measured, expected, self._scale(ds), "95 % intervals over networks")
+
+    def _scale(self, ds: xr.Dataset) -> str:
+        widths = ", ".join(str(int(d)) for d in ds.width.values)
+        pooled = f", {self.pool} × {self.pool} pixels averaged" if self.pool > 1 else ""
+        return (
+            f"{self.train} images of {self.images}{pooled}; {self.steps:,} steps of SGD, batch {self.batch}; widths "
+            f"{widths}; {ds.sizes['draw']} networks each"
+        )
+
+
+def _wider_half(ds: xr.Dataset) -> xr.Dataset:
+    return ds.isel(width=slice(-max(3, ds.sizes["width"] // 2), None))
+
+
+def _relative(before: Floats, after: Floats) -> Floats:
+    norm = lambda x: np.sqrt((x.astype(float) ** 2).sum(axis=(1, 2)))
+    return np.asarray(norm(after.astype(float) - before) / norm(before))
+
+
+def _slope(x: Floats, y: Floats) -> tuple[float, float]:
+    """Of the line through the points, and the half-width of its 95 % interval."""
+    from scipy.stats import linregress
+    from scipy.stats import t as student
+
+    made = linregress(x, y)
+    return float(made.slope), float(student.ppf(0.975, len(x) - 2) * made.stderr)
+
+
+def _shown(v: Variant) -> str:
+    return v.name.replace("+", "⁺").replace("-", "⁻")
+
+
+def _curve(ds: xr.Dataset, values: xr.DataArray, v: Variant, label: str) -> list[Mark]:
+    """Mean over the draws with the band that holds all of them; theory's dash is borrowed for the kernel variants."""
+    row = values.sel(variant=v.name)
+    word = _shown(v)
+    role = "exact" if v.phase == "kernel" else "simulated"
+    return [
+        mark("band", ds.width, row.min("draw"), high=row.max("draw"), role="measured", colour=word, group=word),
+        mark("line", ds.width, row.mean("draw"), role=role, colour=word, label=label, group=word),
+    ]  # fmt: skip
