@@ -227,9 +227,10 @@ class WidthOnImages(AbstractExperiment):
         return Figure(
             tuple(panels),
             "Width and phase on real images",
-            f"Two-layer ReLU networks on {self.images}, {self._scale(ds)}. Dashed: variants whose limit is a kernel; "
-            f"solid: feature learning. At d = {self.base} all six are the same network. Numbers: "
-            "fitted powers of the width with 95 % intervals. Bands: all networks. After XU24 Fig. 4.",
+            f"Two-layer ReLU networks: {self._scale(ds)}. With dots: variants whose limit learns features; without: "
+            f"kernels. At d = {self.base} all six are one network. Mean field and Xavier⁺ are one in other units, "
+            "and coincide. Numbers: fitted powers of the width with 95 % intervals. Bands: all networks. "
+            "After XU24 Fig. 4.",
         )
 
     def _powers(self, ds: xr.Dataset, fits: dict[tuple[str, str], PowerFit], *, vanish: bool) -> Verdict:
@@ -281,11 +282,13 @@ def _shown(v: Variant) -> str:
 
 
 def _curve(ds: xr.Dataset, values: xr.DataArray, v: Variant, label: str) -> list[Mark]:
-    """Mean over the draws with the band that holds all of them; theory's dash is borrowed for the kernel variants."""
+    """Mean over the draws with the band that holds all of them; feature learning with points."""
     row = values.sel(variant=v.name)
     word = _shown(v)
-    role = "exact" if v.phase == "kernel" else "simulated"
-    return [
+    made = [
         mark("band", ds.width, row.min("draw"), high=row.max("draw"), role="measured", colour=word, group=word),
-        mark("line", ds.width, row.mean("draw"), role=role, colour=word, label=label, group=word),
-    ]  # fmt: skip
+        mark("line", ds.width, row.mean("draw"), role="measured", colour=word, label=label, group=word),
+    ]
+    if v.phase == "feature-learning":
+        made.append(mark("points", ds.width, row.mean("draw"), role="measured", colour=word, group=word))
+    return made
