@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import importlib.util
 import re
 import shlex
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,15 +18,19 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from richter.errors import FileError
+from richter.errors import FileError, MissingExtraError
 from richter.figure.build import number
 from richter.regime import DELAYED_BELOW, LAZY_BELOW
 from richter.report import page as blocks
-from richter.report.chapters import CHAPTERS, Chapter
+from richter.report import tour as making
+from richter.report.chapters import CHAPTERS, MEASURED, Chapter
 from richter.report.chapters.chapter import compare, percent, short
 from richter.report.tour import NEXT, run_tour
 from richter.theory import DiagonalNetwork, ScalarNetwork, SingleNeuron, WideScalar
 
+NETWORK = importlib.util.find_spec("torch") is not None  # the last chapter trains one
+IDENTS = ["single-neuron", "modes", "scale", "width", *(["digits"] if NETWORK else [])]
+needs_torch = pytest.mark.skipif(not NETWORK, reason="needs the extra torch")
 VOID = {"meta", "source", "img", "br"}
 
 
@@ -76,9 +82,9 @@ class Tour:
     seconds: float
     told: list[tuple[str, float]]
 
-    def table(self, first: str, second: str) -> dict[str, list[str]]:
-        """The rows of the table with these headers, by their first cell."""
-        (found,) = [rows for rows in self.read.tables if rows[0][:2] == [first, second]]
+    def table(self, *first: str) -> dict[str, list[str]]:
+        """The rows of the table with these first headers, by their first cell."""
+        (found,) = [rows for rows in self.read.tables if tuple(rows[0][: len(first)]) == first]
         return {row[0]: row[1:] for row in found[1:]}
 
 
@@ -103,9 +109,7 @@ def test_the_tour_is_one_page_made_in_time(tour: Tour) -> None:
     assert tour.path.name == "index.html" and tour.path.stat().st_size < 6e6
     assert tour.seconds < 60
     assert sorted(path.name for path in tour.path.parent.iterdir()) == ["figures", "index.html"]
-    assert sorted(path.stem for path in (tour.path.parent / "figures").iterdir()) == sorted(
-        ["single-neuron", "modes", "scale", "width"]
-    )
+    assert sorted(path.stem for path in (tour.path.parent / "figures").iterdir()) == sorted(IDENTS)
     shares = [share for _, share in tour.told]
     assert shares == sorted(shares) and shares[0] == 0.0 and shares[-1] == 1.0
     assert all(len(words) <= 32 for words, _ in tour.told)
@@ -114,7 +118,7 @@ def test_the_tour_is_one_page_made_in_time(tour: Tour) -> None:
 def test_the_page_is_well_formed_and_has_every_section(tour: Tour) -> None:
     assert tour.read.open == [] and tour.source.startswith("<!doctype html>")
     sections = [attrs["id"] for tag, attrs in tour.read.tags if tag == "section"]
-    assert sections == ["single-neuron", "modes", "scale", "width", "next", "references"]
+    assert sections == [*IDENTS, "next", "references"]
     ids = [attrs["id"] for _, attrs in tour.read.tags if "id" in attrs]
     assert len(ids) == len(set(ids))
     for tag, attrs in tour.read.tags:
@@ -147,7 +151,7 @@ def test_nothing_is_loaded_from_elsewhere(tour: Tour) -> None:
 
 def images(tour: Tour) -> list[str]:
     found = [attrs.get("src") or attrs["srcset"] for tag, attrs in tour.read.tags if tag in ("img", "source")]
-    assert len(found) == 16
+    assert len(found) == 4 * len(IDENTS)
     return [base64.b64decode(entry.split(",", 1)[1]).decode() for entry in found]
 
 
@@ -163,7 +167,7 @@ def test_the_page_can_be_read_by_everyone(tour: Tour) -> None:
             assert len(attrs["alt"]) > 60
         if tag == "th":
             assert attrs["scope"] in ("col", "row")
-    assert [tag for tag, _ in tags].count("caption") == len(tour.read.tables) == 8
+    assert [tag for tag, _ in tags].count("caption") == len(tour.read.tables) == 8 + NETWORK
     media = [attrs["media"] for tag, attrs in tags if tag == "source"]
     assert media[:3] == [
         "(prefers-color-scheme: dark) and (max-width: 760px)",
@@ -210,7 +214,7 @@ def test_the_modes_numbers_can_be_computed_again(tour: Tour) -> None:
 
 
 def test_the_scales_numbers_can_be_computed_again(tour: Tour) -> None:
-    rows = tour.table("scale", "regime")
+    rows = tour.table("scale", "regime", "γ₊")
     for text, cells in rows.items():
         g = float(text)
         signs = np.repeat([1.0, -1.0], 50)
@@ -304,6 +308,58 @@ def test_the_commands_of_the_page_work(tour: Tour, capsys: pytest.CaptureFixture
         assert program == "richter"
         assert main(words) == 0, line
         assert capsys.readouterr().out
+
+
+@needs_torch
+def test_the_network_learns_in_two_regimes_and_the_numbers_are_its_own(tour: Tour) -> None:
+    from richter.report.chapters.network import SEEDS, train
+
+    rows = tour.table("scale", "regime", "kernel")
+    assert [cells[0] for cells in rows.values()] == ["lazy", "rich"]
+    for (words, found), cells in zip(train().items(), rows.values(), strict=True):
+        moved = [float(ds.kernel_change_full.max()) for ds in found.runs]
+        assert len(moved) == len(SEEDS) and cells[1] == short(float(np.median(moved)))
+        low, high = (float(cell) for cell in cells[2].split(" to "))
+        assert low <= min(moved) and max(moved) <= high
+        assert (max(moved) < LAZY_BELOW) == (cells[0] == "lazy"), words
+        for ds in found.runs:
+            assert ds.attrs["task"] == "digits" and float(ds.kernel_change_full[0]) == 0.0
+            assert ds.train_loss.values[0] == pytest.approx(0.5) and ds.train_loss.values[-1] < 0.1
+            assert float(ds.test_accuracy[-1]) > 0.9
+    text = "".join(tour.read.words)
+    assert "What the labels do not say" in text and "Movement of the kernel is not generalisation" in text
+
+
+@needs_torch
+def test_the_lines_of_the_network_give_its_numbers(capsys: pytest.CaptureFixture[str], tour: Tour) -> None:
+    from richter.report.chapters.network import PYTHON, train
+
+    assert PYTHON.strip() in tour.read.code
+    short_lines = PYTHON.replace("in (5.0, 0.03)", "in (5.0,)").replace("in (0, 1)", "in (0,)")
+    names: dict[str, Any] = {}
+    exec(short_lines, names)
+    (again,) = names["runs"]
+    np.testing.assert_array_equal(again.kernel_change_full, train()["τ = 5"].runs[0].kernel_change_full)
+    assert capsys.readouterr().out.startswith("5.0 lazy\n")
+
+
+def test_without_torch_the_rest_is_written_and_one_line_says_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from richter.cli import main
+
+    def missing() -> Chapter:
+        raise MissingExtraError("Training needs torch, which is not installed.")
+
+    monkeypatch.setattr(making, "CHAPTERS", {"Modes": CHAPTERS["Modes"]})
+    monkeypatch.setattr(making, "MEASURED", dict.fromkeys(MEASURED, missing))
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert main(["tour", "--out", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert out.count(making.ALONE) == 1 and 'pip install "richter[torch]"' in making.ALONE
+    source = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert 'id="modes"' in source and 'id="digits"' not in source
+    assert source.count("which needs PyTorch. Type: pip install") == 1
 
 
 def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:

@@ -11,14 +11,14 @@ import typer
 def tour(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the page.")] = Path("richter-tour"),
 ) -> None:
-    """Solve, simulate and draw the first results on one page; needs no data and no download.
+    """Solve, simulate, train and draw the first results on one page; needs no data and no download.
 
     Example:  richter tour --out my-tour
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from richter.report.tour import run_tour
+    from richter.report.tour import lacks, run_tour
 
     console = Console(highlight=False)
     columns = (TextColumn("{task.description:32}"), BarColumn(), TimeRemainingColumn())
@@ -27,6 +27,7 @@ def tour(
         page = run_tour(out, lambda what, share: bar.update(task, description=what, completed=share))
     console.print(f"The page is at [bold]{page.resolve()}[/]", soft_wrap=True)
     for line in (
+        *([lacks()] if lacks() else []),
         "Open it in a browser. Then try:",
         "  richter list",
         "  richter show single-neuron",

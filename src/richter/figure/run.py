@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from richter.figure.build import axis_label
 from richter.figure.data import Figure, Mark, Panel, mark
 from richter.maths.resampling import interval
+from richter.probes.verdict import fit_time
 from richter.regime import COVERED, LAZY_BELOW, MINIMUM_FEATURES_BELOW
 
 if TYPE_CHECKING:
@@ -145,8 +146,8 @@ def _panel(runs: Sequence[tuple[str, Any]], curve: Curve, name: str) -> Panel | 
     y_log = curve.y_log and heights.min() > 0 and heights.max() > WIDE ** (0.5 if curve.over else 1) * heights.min()
     if curve.line and not curve.over and name.partition("_")[2].startswith(("change", "projection")):
         marks.append(mark("hline", y=curve.line[0], role="guide", label=curve.line[1]))
-    if curve.ident == "kernel" and "fit_time" in first:
-        marks += _fit_line(first)
+    if curve.ident == "kernel":
+        marks += _fit_line(first, name)
     over = curve.over or moments(first)[0]
     named = axis_label(first[over]) if over in first.coords else over
     x = f"{named} (left end: 0)" if lefts and not curve.over else named
@@ -203,10 +204,10 @@ def _spectra(value: Any, dim: str, when: Floats, over: str, label: str) -> list[
     return made
 
 
-def _fit_line(ds: Any) -> list[Mark]:
+def _fit_line(ds: Any, name: str) -> list[Mark]:
     """Where the start's kernel would have fitted, on the axis of the moments."""
     dim, when = moments(ds)
-    fit = float(np.asarray(ds["fit_time"].values).ravel()[0])
+    fit = float(np.ravel(ds["fit_time"].values)[0]) if "fit_time" in ds else fit_time(ds, name)
     if dim == "step" and "t" in ds.coords:
         t = np.asarray(ds["t"].values, dtype=np.float64)
         fit = float(np.interp(fit, t, when)) if fit <= t[-1] else np.nan

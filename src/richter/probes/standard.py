@@ -14,6 +14,7 @@ from richter.probes.kernel_movement import FullKernelMovement, TraceKernelMoveme
 from richter.probes.losses import Loss, Output
 from richter.probes.movement import ActivationMovement, ParameterMovement, RepresentationMovement
 from richter.probes.probe import AbstractProbe
+from richter.regime import RESAMPLES
 
 KERNELS: dict[str, type[FullKernelMovement] | type[TraceKernelMovement]] = {
     "full": FullKernelMovement,
@@ -24,9 +25,9 @@ LARGEST = 4096  # outputs of these examples together: a side of the full kernel
 
 
 def kernel_probe(
-    kind: str, rates: Mapping[str, float] | float, loss: Any, points: int | None = POINTS, draws: int = 0
+    kind: str, rates: Mapping[str, float] | float, loss: Any, points: int | None = POINTS, draws: int = RESAMPLES
 ) -> AbstractProbe:
-    """The movement of a kernel of this kind, of the first `points` examples."""
+    """The movement of a kernel of this kind, of the first `points` examples and of resamples of them."""
     if kind not in KERNELS:
         raise ParameterError(message("`kernel`", f"be one of {', '.join(KERNELS)}, or None", kind))
     made = KERNELS[kind]

@@ -214,7 +214,8 @@ def fit_time(ds: Any, name: str | None = None) -> float:
         return float(ds["fit_time"])
     rate = float(ds[name or _kernel(ds, None)].attrs.get("fit_rate", "nan"))
     clock = str(ds.attrs.get("clock", "flow")) == "flow"
-    return FIT_TIME / rate if clock and rate > 0 else float("nan")
+    pace = float(ds.attrs.get("pace", 1.0))  # momentum goes along the flow faster than its rate says
+    return FIT_TIME / rate / pace if clock and rate > 0 and pace > 0 else float("nan")
 
 
 def _rows(ds: Any, name: str) -> Floats:

@@ -131,11 +131,12 @@ def watch(
     batch = _batch(unwrapped(model), probe)
     if layer is not None:
         named_layer(unwrapped(model), layer)
-    explain = ""
+    explain, pace = "", 1.0
     if optimiser is not None:
         if rate is not None or rates is not None:
             raise ParameterError(message("`rate` and `rates`", "be left to the optimiser, or it to them", "both"))
         rate, rates, explain = _of_optimiser(unwrapped(model), optimiser)
+        pace = _pace(optimiser)
     relative = 1.0 if rates is None else rates
     known = standard(loss=loss, rates=relative, layer=layer)
     if kernel is not None:
@@ -146,6 +147,7 @@ def watch(
         chosen_probes(measure, known), batch, rate=rate, explain=explain, moments=moments, steps=steps, budget=budget,
         file=file, resume=resume, loggers=loggers, optional=measure is None, strict=strict,
     )  # fmt: skip
+    recorder.attrs |= {"clock": "flow" if rate is not None and pace else "steps", "pace": pace}
     recorder.start(model, step)
     return Watch(model, recorder)
 
@@ -188,6 +190,15 @@ def _of_optimiser(model: nn.Module, optimiser: Optimizer) -> tuple[Rate, Mapping
         return optimiser_rate, rates, f"{type(optimiser).__name__} is not plain gradient descent"
     extra = [key for key in ("momentum", "weight_decay") if any(g.get(key) for g in groups)]
     return optimiser_rate, rates, f"the optimiser has {' and '.join(extra)}" if extra else ""
+
+
+def _pace(optimiser: Optimizer) -> float:
+    """How much faster than t = Σ rate the flow goes along: 1/(1 − momentum); 0 if its steps are no time."""
+    torch = torch_library("watch")
+    found = {float(g.get("momentum", 0.0)) for g in optimiser.param_groups}
+    if not isinstance(optimiser, torch.optim.SGD) or len(found) != 1 or max(found) >= 1:
+        return 0.0
+    return 1 / (1 - found.pop())
 
 
 def on_device(probe: Any, device: Any) -> Any:

@@ -1,23 +1,26 @@
-"""The tour: the first results, solved, simulated, judged and drawn on one page."""
+"""The tour: the first results, solved, simulated, trained, judged and drawn on one page."""
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 
 from richter import __version__, draw
-from richter.errors import FileError, message
+from richter.errors import FileError, MissingExtraError, message
 from richter.figure.build import number
 from richter.report import page
-from richter.report.chapters import CHAPTERS, Chapter
+from richter.report.chapters import CHAPTERS, MEASURED, Chapter
 from richter.report.sources import errata_at, references
 
-TITLE = "Richter: a tour in four exact solutions"
+TITLE = "Richter: a tour in four exact solutions and a network"
 LEAD = (
     "How richly does a network learn? For some networks gradient flow can be solved in closed form, so the answer is "
-    "exact. Each figure below lays the exact solution, dashed, over a numerical simulation, in colour, that knows "
-    "nothing of it. Each verdict gives the regime with its numbers and the threshold it was compared with."
+    "exact. The first four figures lay the exact solution, dashed, over a numerical simulation, in colour, that knows "
+    "nothing of it. For all others it is measured: the last figure shows one network trained in two regimes. Each "
+    "verdict gives the regime with its numbers and the threshold it was compared with."
 )
+ALONE = 'The rest of the tour trains a network, which needs PyTorch. Type: pip install "richter[torch]"'
 NEXT = """
 richter list
 richter show single-neuron
@@ -44,12 +47,17 @@ def run_tour(folder: Path, progress: Callable[[str, float], None] | None = None)
         what = message("the folder of the tour", "be a folder that can be made", str(folder))
         raise FileError(f"{what} {problem.strerror or problem}.") from None
     say = progress or (lambda what, share: None)
-    steps = 2 * len(CHAPTERS) + 1
+    steps = 2 * (len(CHAPTERS) + len(MEASURED)) + 1
     made: list[Chapter] = []
     sections: list[page.Html] = []
-    for i, (words, build) in enumerate(CHAPTERS.items()):
-        say(f"{words}: solving", 2 * i / steps)
-        chapter = build()
+    for i, (words, build) in enumerate({**CHAPTERS, **MEASURED}.items()):
+        say(f"{words}: {'training' if words in MEASURED else 'solving'}", 2 * i / steps)
+        try:
+            chapter = build()
+        except MissingExtraError:
+            if words in MEASURED:
+                continue
+            raise
         say(f"{words}: drawing", (2 * i + 1) / steps)
         draw.save(chapter.figure, figures / f"{chapter.ident}.svg")
         made.append(chapter)
@@ -60,6 +68,11 @@ def run_tour(folder: Path, progress: Callable[[str, float], None] | None = None)
     return written
 
 
+def lacks() -> str:
+    """One line on what to install for the whole tour; empty if it is there."""
+    return "" if importlib.util.find_spec("torch") else ALONE
+
+
 def _page(chapters: list[Chapter], sections: list[page.Html]) -> str:
     links = [(chapter.ident, chapter.title) for chapter in chapters]
     places = [place for chapter in chapters for place in chapter.places]
@@ -68,6 +81,7 @@ def _page(chapters: list[Chapter], sections: list[page.Html]) -> str:
         page.text(LEAD, "lead"),
         page.contents([*links, ("next", "What to try next"), ("references", "References")]),
         *sections,
+        *([page.text(ALONE, "note")] if len(chapters) < len(CHAPTERS) + len(MEASURED) else []),
         page.section(
             "next",
             "What to try next",
@@ -84,8 +98,6 @@ def _page(chapters: list[Chapter], sections: list[page.Html]) -> str:
 
 
 def _section(chapter: Chapter) -> page.Html:
-    worst = max(item.error for item in chapter.agreement)
-    points = sum(item.points for item in chapter.agreement)
     misprints = errata_at(chapter.places)
     where = ", ".join(dict.fromkeys(str(place) for place in chapter.places))
     return page.section(
@@ -96,6 +108,19 @@ def _section(chapter: Chapter) -> page.Html:
         page.heading("Verdict"),
         page.text(chapter.verdict, "verdict"),
         page.table(*chapter.table),
+        *([page.terms(chapter.said)] if chapter.said else []),
+        *(_agreement(chapter) if chapter.agreement else []),
+        page.heading("The lines that reproduce it"),
+        page.code(chapter.python, f"Python lines for: {chapter.title}"),
+        page.text(f"Sources: {where}.", "note"),
+        *([page.heading("Misprints on the way"), page.terms(misprints)] if misprints else []),
+    )
+
+
+def _agreement(chapter: Chapter) -> list[page.Html]:
+    worst = max(item.error for item in chapter.agreement)
+    points = sum(item.points for item in chapter.agreement)
+    return [
         page.heading("Does the exact solution hold?"),
         page.text(
             f"Over {points} points exact and simulated differ by at most {number(worst, 2)}, relative to the largest "
@@ -106,8 +131,4 @@ def _section(chapter: Chapter) -> page.Html:
             ("quantity", "largest difference", "points"),
             [(item.what, number(item.error, 2), str(item.points)) for item in chapter.agreement],
         ),
-        page.heading("The lines that reproduce it"),
-        page.code(chapter.python, f"Python lines for: {chapter.title}"),
-        page.text(f"Sources: {where}.", "note"),
-        *([page.heading("Misprints on the way"), page.terms(misprints)] if misprints else []),
-    )
+    ]

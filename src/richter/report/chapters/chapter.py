@@ -32,7 +32,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Chapter:
-    """What the page shows of one setting."""
+    """What the page shows of one setting; a measured one has nothing exact to agree with, but more to be said."""
 
     ident: str
     title: str
@@ -44,6 +44,7 @@ class Chapter:
     agreement: tuple[Agreement, ...]
     python: str
     places: tuple[Place, ...]
+    said: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 def compare(exact: xr.Dataset, simulated: xr.Dataset, names: Sequence[str], what: str = "") -> tuple[Agreement, ...]:
