@@ -97,6 +97,21 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_work(
         assert code == 2 and not out and "must" in err and err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("store", "words"),
+    [([], "richter: stopped\n"),
+     (["--store", "parts"], "richter: stopped; the same command goes on from what is kept\n")],
+)  # fmt: skip
+def test_an_interrupt_is_said_in_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, store: list[str], words: str
+) -> None:
+    def stop(self: Resumable, *given: object, **named: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Resumable, "execute", stop)
+    assert run(capsys, "run", "tests.report.toys:Resumable", *store) == (130, "", words)
+
+
 def test_run_keeps_parts_and_writes_a_summary(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     name = "tests.report.toys:Resumable"
     args = ["run", name, "--set", f"folder={tmp_path}", "--set", "n=4", "--out", str(tmp_path / "r.nc")]

@@ -83,6 +83,9 @@ app.command("doctor")(doctor)
 app.command("tour")(tour)
 
 
+STOPPED = 130  # by the user
+
+
 def main(args: list[str] | None = None) -> int:
     """Run the command; errors are one line on standard error and an exit code."""
     given = sys.argv[1:] if args is None else args
@@ -97,8 +100,7 @@ def main(args: list[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     except (KeyboardInterrupt, typer.Abort):
-        print("richter: stopped", file=sys.stderr)
-        return 130
+        code = STOPPED
     except Exception as problem:
         # Wrong usage; the parser's own classes have moved between releases of typer.
         words = getattr(problem, "format_message", None)
@@ -110,4 +112,7 @@ def main(args: list[str] | None = None) -> int:
         text = " ".join(words().split())
         print(f"richter: {text or 'nothing to do.'} See: {hint}" if text else "", file=sys.stderr)
         return 2
+    if code == STOPPED:  # which releases of typer return instead of raising
+        kept = any(word.startswith("--store") for word in given)
+        print(f"richter: stopped{'; the same command goes on from what is kept' if kept else ''}", file=sys.stderr)
     return code if isinstance(code, int) else 0
