@@ -92,12 +92,16 @@ class LateTraining(AbstractExperiment):
             tuple(panels),
             "What still changes late in training",
             f"A ReLU student of 50 neurons learns from a teacher of 3, 100 inputs, 1000 examples; mean over "
-            f"{ds.sizes['seed']} seeds. After KUN24 Fig. 10.",
+            f"{_seeds(ds)}. After KUN24 Fig. 10.",
         )
 
     def _scale(self, ds: xr.Dataset) -> str:
-        return f"{ds.sizes['cell']} cells, {ds.sizes['seed']} seeds, {self.steps:,} steps, d = 100, n = 1000, float64"
+        return f"{ds.sizes['cell']} cells, {_seeds(ds)}, {self.steps:,} steps, d = 100, n = 1000, float64"
 
 
 def _range(ratio: np.ndarray) -> str:
     return f"{ratio.min():.3g} to {ratio.max():.3g}" if ratio.size > 1 else f"{ratio[0]:.3g}"
+
+
+def _seeds(ds: xr.Dataset) -> str:
+    return f"{ds.sizes['seed']} seed{'s' if ds.sizes['seed'] > 1 else ''}"

@@ -143,14 +143,18 @@ class PhasePortrait(AbstractExperiment):
             tuple(panels),
             "Lazy, rich and rapidly rich starts",
             f"A ReLU student of {2 * (self.width // 2)} neurons learns from a teacher of 3, {self.inputs} inputs; "
-            f"mean over {ds.sizes['seed']} seeds. Rows: distance of the kernel from the start, test loss, Hamming and "
+            f"mean over {_seeds(ds)}. Rows: distance of the kernel from the start, test loss, Hamming and "
             "parameter distances, training loss. After KUN24 Figs. 1b and 10.",
         )
 
     def _scale(self, ds: xr.Dataset) -> str:
-        size = f"{ds.sizes['tau']} × {ds.sizes['delta']} cells, {ds.sizes['seed']} seeds, {self.steps:,} steps"
+        size = f"{ds.sizes['tau']} × {ds.sizes['delta']} cells, {_seeds(ds)}, {self.steps:,} steps"
         return f"d = {self.inputs}, h = {2 * (self.width // 2)}, n = {self.examples}, {size}, {self.dtype}"
 
 
 def _steps(value: float) -> str:
     return f"{value:,.0f} steps" if np.isfinite(value) else "not in this run"
+
+
+def _seeds(ds: xr.Dataset) -> str:
+    return f"{ds.sizes['seed']} seed{'s' if ds.sizes['seed'] > 1 else ''}"

@@ -94,7 +94,7 @@ class SmallestTestLoss(AbstractExperiment):
                 label = f"τ = {number(tau)}, δ = {number(delta)}"
                 low, middle, high = np.quantile(here, [0.25, 0.5, 0.75], axis=0)
                 steps = ds.step.values[1:]
-                marks.append(mark("band", steps, low, high=high, role="measured", colour=label, group=label))
+                marks.append(mark("band", steps, low, high=high, role="simulated", colour=label, group=label))
                 marks.append(mark("line", steps, middle, role="simulated", colour=label, label=label, group=label))
             panels.append(
                 Panel(tuple(marks), x="steps", y=words, x_log=True, y_log=True, title=f"({letter}) {words}")
