@@ -149,7 +149,7 @@ def test_the_kind_is_part_of_the_kernel(seed: int) -> None:
     assert full.dims == ("example", "example_2", "output", "output_2")
     with pytest.raises(ParameterError, match=r"must be of one kind\. Got full and trace\."):
         kernel_distance(full, trace)
-    with pytest.raises(ParameterError, match=r"`outputs` must be one of full, trace, diagonal\. Got sum\."):
+    with pytest.raises(ParameterError, match=r"`outputs` must be one of full, trace, diagonal, sketch\. Got sum\."):
         ntk(model, x, outputs="sum")  # type: ignore[arg-type]
 
 

@@ -6,6 +6,8 @@ one summed over outputs (n, n). Inner products are sums over all entries.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -50,10 +52,11 @@ def cosine_distance(K: ArrayLike, K0: ArrayLike) -> float:
     return 0.5 * float(np.sum((a / norms[0] - b / norms[1]) ** 2))
 
 
-def distance_from_sums(now: float, gap: float, growth: float) -> float:
+def distance_from_sums(now: float, gap: float, growth: float, clipped: bool = True) -> float:
     r"""The same distance from streamed sums: $\|K\|^2$, $\|K-K_0\|^2$ and $\langle K-K_0,K+K_0\rangle$.
 
     $2\|K\|\|K_0\|S=\|K-K_0\|^2-(\|K\|-\|K_0\|)^2$, in which no large numbers cancel. NaN if one of them is 0.
+    Sums that are estimates may give less than 0, unless that is `clipped`.
 
     >>> distance_from_sums(9.0, 4.0, 8.0)
     0.0
@@ -62,7 +65,8 @@ def distance_from_sums(now: float, gap: float, growth: float) -> float:
     if not (now > 0 and before > 0):
         return float("nan")
     norms = np.sqrt(now), np.sqrt(before)
-    return float(max(gap - (growth / (norms[0] + norms[1])) ** 2, 0.0) / (2 * norms[0] * norms[1]))
+    turned = gap - (growth / (norms[0] + norms[1])) ** 2
+    return float((max(turned, 0.0) if clipped else turned) / (2 * norms[0] * norms[1]))
 
 
 def centred(K: ArrayLike) -> Floats:
@@ -104,11 +108,27 @@ def _hsic(K: Floats, L: Floats) -> float:
     n, own = K.shape[0], np.arange(K.shape[0])
     K, L = K.copy(), L.copy()
     K[own, own], L[own, own] = 0.0, 0.0
-    rows = K.sum(axis=1), L.sum(axis=1)
-    columns = K.sum(axis=0), L.sum(axis=0)
-    whole = float((rows[0].sum(axis=0) * rows[1].sum(axis=0)).sum()) / ((n - 1) * (n - 2))
-    mixed = float((rows[0] * rows[1]).sum() + (columns[0] * columns[1]).sum()) / (n - 2)
-    return (float((K * L).sum()) + whole - mixed) / (n * (n - 3))
+    sides = [[x.sum(axis=1), x.sum(axis=0)] for x in (K, L)]
+    over = [[float((k * l).sum()) for l in sides[1]] for k in sides[0]]
+    whole = float((sides[0][0].sum(axis=0) * sides[1][0].sum(axis=0)).sum())
+    return unbiased_hsic(n, float((K * L).sum()), float((K * L.swapaxes(0, 1)).sum()), over, whole)
+
+
+def unbiased_hsic(n: int, product: float, turned: float, over: Sequence[Sequence[float]], whole: float) -> float:
+    r"""The mean of $K_{ab}(L_{ab}+L_{cd}-L_{ac}-L_{db})$ over distinct examples a, b, c, d.
+
+    For output pairs (i, j), i ≠ j, a kernel is not symmetric in its examples, and the usual formula has a bias.
+
+    Args:
+        n: examples.
+        product: $\langle K,L\rangle$, the diagonals left out, here and below.
+        turned: $\langle K,L^T\rangle$ with the examples exchanged.
+        over: products of [row, column] sums of K with [row, column] sums of L.
+        whole: of both sums over all.
+    """
+    same, across = over[0][0] + over[1][1], over[0][1] + over[1][0]
+    tuples = (n * n - 3 * n + 1) * product + turned - (n - 2) * same - across + whole
+    return tuples / (n * (n - 1) * (n - 2) * (n - 3))
 
 
 def as_matrix(K: ArrayLike) -> Floats:

@@ -11,8 +11,12 @@ from richter.probes.conserved import predicted_drift as predicted_drift
 from richter.probes.features import feature_metrics as feature_metrics
 from richter.probes.features import features as features
 from richter.probes.filters import filter_smoothness as filter_smoothness
+from richter.probes.kernel_comparison import compare_kernels as compare_kernels
 from richter.probes.kernels import kernel_alignment as kernel_alignment
 from richter.probes.kernels import kernel_distance as kernel_distance
+from richter.probes.kernels import kernel_rank as kernel_rank
+from richter.probes.kernels import kernel_velocity as kernel_velocity
+from richter.probes.kernels import target_alignment as target_alignment
 from richter.probes.loggers import to_mlflow as to_mlflow
 from richter.probes.loggers import to_tensorboard as to_tensorboard
 from richter.probes.loggers import to_wandb as to_wandb

@@ -85,8 +85,13 @@ class Gradients:
         sets = 2 if self.kind == "full" else 1
         return split(self.sizes(self.written(budget)), len(self.x), self.combinations.count, budget, sets)
 
-    def pieces(self, part: slice, how: Split, budget: int) -> Iterator[tuple[slice, list[Piece]]]:
-        """(outputs, gradients) of a block of examples, some outputs at a time, from one pass if there are several."""
+    def pieces(
+        self, part: slice, how: Split, budget: int, only: slice | None = None
+    ) -> Iterator[tuple[slice, list[Piece]]]:
+        """(outputs, gradients) of a block of examples, some outputs at a time, from one pass if there are several.
+
+        `only`: these outputs, where not all fit at once.
+        """
         written, C = self.written(budget), self.combinations.count
         x = self.x[part]
         room = lambda outputs: [
@@ -110,11 +115,12 @@ class Gradients:
             yield slice(0, C), _made(kept, rest)
             return
         with _Pass(self, x) as seen:
-            for low in range(0, C, how.outputs):
+            lows = range(0, C, how.outputs) if only is None else (only.start,)
+            for low in lows:
                 high = min(low + how.outputs, C)
                 kept = room(high - low)
                 for c in range(low, high):
-                    deltas = seen.deltas(c, last=c == C - 1)
+                    deltas = seen.deltas(c, last=low == lows[-1] and c == high - 1)
                     for one in kept:
                         one.add(seen.sites, deltas, slice(0, len(x)), c - low)
                 for one in kept:

@@ -23,16 +23,20 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 Precision = Literal["model", "float64"]
+Outputs = Literal["full", "trace", "diagonal", "sketch"]
+SKETCHES = 8  # combinations of outputs in a sketch
 T = TypeVar("T")
 DIMS = {
     "full": ("example", "example_2", "output", "output_2"),
     "trace": ("example", "example_2"),
     "diagonal": ("example", "example_2", "output"),
+    "sketch": ("example", "example_2", "combination"),
 }
 SAYS = {
     "full": "empirical neural tangent kernel, every pair of outputs",
     "trace": "empirical neural tangent kernel, summed over equal outputs",
     "diagonal": "empirical neural tangent kernel, equal outputs",
+    "sketch": "empirical neural tangent kernel of random combinations of the outputs; their mean estimates the trace",
 }
 
 
@@ -40,12 +44,14 @@ def ntk(
     model: nn.Module,
     x: Tensor,
     x2: Tensor | None = None,
-    outputs: Kind = "full",
+    outputs: Outputs = "full",
     rates: Rates = None,
     *,
     memory: int | float | str = "1 GiB",
     precision: Precision = "model",
     positions: Positions = None,
+    sketches: int = SKETCHES,
+    seed: int = 0,
 ) -> xr.DataArray:
     r"""$K_{ij}(x,x')=\sum_p\eta_p\,\partial_pf_i(x)\,\partial_pf_j(x')$, without a loss factor.
 
@@ -54,29 +60,45 @@ def ntk(
         x: inputs, the examples on the first axis.
         x2: inputs of the other side; without them x.
         outputs: "full" all pairs of outputs (N, N2, C, C); "trace" their sum over i = j (N, N2), not the mean;
-            "diagonal" i = j (N, N2, C).
+            "diagonal" i = j (N, N2, C); "sketch" $\sum_{ij}v_iv_jK_{ij}$ for `sketches` draws of signs v
+            (N, N2, sketch), for nets of many outputs: one backward pass each, and their mean is the trace up to noise.
         rates: learning rates ≥ 0 by names of parameters or layers or by patterns ("*.bias"); one not named has
             rate 1. A parameter with `requires_grad=False` does not learn.
         memory: bytes, or a text such as "2 GiB", for all but the result; more examples are taken in more blocks.
         precision: "model": gradients as the model computes them, sums over layers in float64. "float64": all of it,
             on a copy of the model.
         positions: which positions of a sequence's outputs (example, position, output) to take; all without it.
+        sketches: how many of them a sketch has.
+        seed: of a sketch's signs; kernels can be compared if they have the same.
 
     Returns:
-        a float64 DataArray `ntk_full`, `ntk_trace` or `ntk_diagonal`, whose attributes say the `kind` and which
-        parameters had to go through torch.func, and why (`fallback`).
+        a float64 DataArray `ntk_full`, `ntk_trace`, `ntk_diagonal` or `ntk_sketch`, whose attributes say the `kind` and
+        which parameters had to go through torch.func, and why (`fallback`).
     """
     check_kind(outputs)
+    if sketches < 1:
+        raise ParameterError(message("`sketches`", "be at least 1", sketches))
     model, x, other = prepared(model, x, x2, precision)
-    make = lambda plan: _kernel(*_sides(model, x, other, plan, outputs, positions), bytes_of(memory))
+
+    def make(plan: Plan) -> NDArray[np.float64]:
+        combinations = Combinations(sketches, seed) if outputs == "sketch" else Combinations(plan.outputs)
+        side = lambda x: Gradients(model, x, plan, contraction(outputs), positions, combinations)
+        return _kernel(side(x), None if other is None else side(other), bytes_of(memory))
+
     K, plan = with_plan(examine(model, x, rates, positions), make)
-    return labelled(K, outputs, plan, precision)
+    made = labelled(K, outputs, plan, precision)
+    return made.assign_attrs(seed=seed) if outputs == "sketch" else made
+
+
+def contraction(outputs: Outputs) -> Kind:
+    """How the gradients of the outputs, or of a sketch's combinations of them, are contracted."""
+    return "diagonal" if outputs == "sketch" else outputs
 
 
 def check_kind(outputs: str) -> None:
     """An error if there is no such kind of kernel."""
-    if outputs not in get_args(Kind):
-        raise ParameterError(message("`outputs`", f"be one of {', '.join(get_args(Kind))}", outputs))
+    if outputs not in get_args(Outputs):
+        raise ParameterError(message("`outputs`", f"be one of {', '.join(get_args(Outputs))}", outputs))
 
 
 def with_plan(plan: Plan, work: Callable[[Plan], T]) -> tuple[T, Plan]:
@@ -88,13 +110,6 @@ def with_plan(plan: Plan, work: Callable[[Plan], T]) -> tuple[T, Plan]:
         return work(plan), plan
 
 
-def _sides(
-    model: nn.Module, x: Tensor, other: Tensor | None, plan: Plan, kind: Kind, positions: Positions
-) -> tuple[Gradients, Gradients | None]:
-    side = lambda x: Gradients(model, x, plan, kind, positions, Combinations(plan.outputs))
-    return side(x), None if other is None else side(other)
-
-
 def all_by_functions(plan: Plan) -> Plan:
     """The same question with nothing taken apart."""
     reason = "the model takes another way for other examples"
@@ -103,7 +118,7 @@ def all_by_functions(plan: Plan) -> Plan:
     )
 
 
-def labelled(K: NDArray[np.float64], kind: Kind, plan: Plan, precision: str) -> xr.DataArray:
+def labelled(K: NDArray[np.float64], kind: Outputs, plan: Plan, precision: str) -> xr.DataArray:
     """The kernel with its kind in name and attributes."""
     import xarray as xr
 

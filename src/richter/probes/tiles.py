@@ -46,10 +46,11 @@ def tiles(of: Gradients, other: Gradients | None, budget: int, how: Split | None
                 if other is None and columns.start > rows.start:
                     continue  # the other half
                 alone = same and (of.kind != "full" or how.outputs >= of.combinations.count)
-                found: Any = [(outputs, p)] if alone else second.pieces(columns, how, budget)
+                only = None if of.kind == "full" else outputs
+                found: Any = [(outputs, p)] if alone else second.pieces(columns, how, budget, only)
                 for outputs_2, q in found:
                     own = same and outputs_2 == outputs
-                    if (of.kind != "full" and outputs_2 != outputs) or (same and outputs_2.start > outputs.start):
+                    if same and outputs_2.start > outputs.start:
                         continue
                     where = (rows, columns, outputs, outputs_2)
                     yield from _cut(of.kind, where, p, p if own else q, own, other is None and not own)
