@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri, stdtrit
 
 from richter.errors import ParameterError, message
 from richter.maths.kernels import distance_from_sums, unbiased_hsic
@@ -67,6 +66,8 @@ def jackknife(of: Callable[[Ints], float], sketches: int) -> Estimate:
     value = of(every)
     if sketches == 1:
         return Estimate(value)
+    from scipy.special import ndtri, stdtrit
+
     left = np.array([of(np.delete(every, v)) for v in every])
     error = np.sqrt((sketches - 1) / sketches * ((left - left.mean()) ** 2).sum())
     wide = float(stdtrit(sketches - 1, WITHIN) / ndtri(WITHIN))
