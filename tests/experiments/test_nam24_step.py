@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -52,3 +54,21 @@ def test_shares_of_two_known_features() -> None:
     assert made["needed"] == 2 and abs(made["dimension_utilisation"] - 1) < 1e-12
     np.testing.assert_allclose(made["drawn"][:, 1] ** 2, 2 * right[:, 0], atol=1e-12)  # E e² = 1
     assert np.isnan(made["drawn"][:, 2]).all()
+
+
+def test_a_stopped_run_goes_on_to_the_same_numbers(tmp_path: Path) -> None:
+    experiment = StepFeatures(width=12, rate=0.3, steps=200, seeds=2, starts=4, examples=50)
+
+    class Stop(Exception):
+        pass
+
+    def stop(what: str, share: float) -> None:
+        if what == "run 2" and share > 0.75:
+            raise Stop
+
+    with pytest.raises(Stop):
+        experiment.execute(stop, store=tmp_path)
+    ds = experiment.execute(store=tmp_path)
+    assert ds.attrs["resumed"] == 1
+    whole = experiment.execute()
+    assert ds.drop_attrs().identical(whole.drop_attrs())
