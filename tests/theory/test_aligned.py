@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mpmath import mp
 from scipy.integrate import quad, solve_ivp
 
 from richter.errors import ParameterError
@@ -13,6 +14,7 @@ from richter.maths.deep_modes import deep_mode, deep_time
 from richter.maths.logistic import greedy_mode
 from richter.refs import KUN24, NAM24
 from richter.theory import AlignedNetwork, SingleNeuron
+from tests.references.pair import layers
 
 
 def _integrate_layers(layers: list[np.ndarray], X: np.ndarray, Y: np.ndarray, t: float) -> np.ndarray:
@@ -80,6 +82,54 @@ def test_deep_modes_solve_their_equation_to_the_last_digits() -> None:
     late = deep_mode(np.array([40.0]), 0.5, 1.0, 3)[1]
     later = deep_mode(np.array([41.0]), 0.5, 1.0, 3)[1]
     assert later / late == pytest.approx(np.exp(-3.0), rel=1e-9), "the approach to the target keeps its digits"
+
+
+def test_deep_modes_keep_their_digits_from_tiny_starts_and_at_large_depths(seed: int) -> None:
+    rng, checked = np.random.default_rng([seed, 21]), 0
+    while checked < 40:
+        depth, s = int(rng.choice([3, 4, 5, 8, 20, 50])), float(10 ** rng.uniform(-3, 3) * rng.choice([1, 1, -1]))
+        start, rate = abs(s) * float(10 ** rng.uniform(-12, 2)), float(10 ** rng.uniform(-3, 3))
+        begin = min(start, abs(s))
+        t = float(10 ** rng.uniform(-3, 1)) / (rate * depth * begin ** (1 - 2 / depth) * abs(s))
+        u = float(deep_mode(t, start, s, depth, rate)[0])
+        if abs(u / s - 1) < 1e-9:
+            continue
+        with mp.workdps(30):  # the time at which the flow is at u, one part in e² after the other
+            speed = lambda v, depth=depth, s=s, rate=rate: depth * rate * v ** (1 - mp.mpf(2) / depth) * (s - v)
+            ends = mp.log(start), mp.log(u)
+            parts = mp.linspace(*ends, int(abs(ends[1] - ends[0]) / 2) + 2)
+            late = mp.quad(lambda y, speed=speed: 1 / speed(mp.exp(y)), parts) - t
+            swing = max(1.0, abs(float(t * speed(u))), abs(float(speed(u) / speed(start))))
+            assert abs(late * speed(u)) < 1e-13 * swing, (depth, s, start, rate, t)
+        checked += 1
+
+
+def test_two_layers_keep_their_digits_at_every_imbalance(seed: int) -> None:
+    rng = np.random.default_rng([seed, 22])
+
+    def exact(u: Any, s: Any, delta: Any, D: Any, eta_a: Any, eta_w: Any, t: Any) -> list[Any]:
+        kappa = mp.sqrt(delta**2 + 4 * eta_a * eta_w * u**2)
+        a, w = mp.sqrt((kappa + delta) / (2 * eta_w)), mp.sqrt((kappa - delta) / (2 * eta_a)) * mp.sign(u)
+        (a,), (w,), _ = layers([a], [w], mp.mpf(1), s, eta_a, eta_w, D * t)
+        return [a * w, D * (a * w - s) ** 2 / 2, D * (eta_w * a**2 + eta_a * w**2)]
+
+    for _ in range(60):
+        u, s = (float(10 ** rng.uniform(-12, 3) * rng.choice([-1, 1])) for _ in range(2))
+        D, eta_a, eta_w = (float(x) for x in 10 ** rng.uniform(-3, 3, 3))
+        delta = float(rng.choice([0.0, 1e-9, -1e-9, 1.0, -1.0, 1e6, -1e6]))
+        fastest = D * max(np.hypot(delta, 2 * np.sqrt(eta_a * eta_w) * u), np.sqrt(eta_a * eta_w) * abs(s))
+        t = float(10 ** rng.uniform(-8, 2)) / fastest
+        net = AlignedNetwork(initial=[u], strengths=[s], delta=delta, input_spectrum=[D], eta_a=eta_a, eta_w=eta_w)
+        ds = net.solve([t])
+        with mp.workdps(200):
+            given, step = [mp.mpf(x) for x in (u, s, delta, D, eta_a, eta_w, t)], mp.mpf(10) ** -25
+            want, swing = exact(*given), [mp.mpf(0)] * 3
+            for i in (i for i, x in enumerate(given) if x):
+                moved = exact(*(x * (1 + step) if j == i else x for j, x in enumerate(given)))
+                swing = [c + abs(x - y) / step for c, x, y in zip(swing, moved, want, strict=True)]
+            for name, x, c in zip(("output", "loss", "kernel"), want, swing, strict=True):
+                off = abs(mp.mpf(ds[name].item()) - x)
+                assert off <= 1e-13 * max(abs(x), c) + mp.mpf(10) ** -290, (name, u, s, delta, t)
 
 
 def test_hitting_times_are_integrals_and_modes_come_in_order() -> None:

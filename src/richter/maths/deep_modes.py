@@ -75,8 +75,13 @@ def _opposed_clock(q: float, z: Floats) -> Floats:
     x, y = np.where(small, z, 1.0), np.where(small, 1.0, z)
     inner = x ** (q + 1) / (q + 1) * hyp2f1(1.0, b, b + 1, -(x**q))
     # z − ∫_0^z dz/(1+z^q), the integral from its value at ∞ where z is large.
-    rest = np.pi / (q * np.sin(np.pi / q)) - y ** (1 - q) / (q - 1) * hyp2f1(1.0, 1 - 1 / q, 2 - 1 / q, -(y**-q))
+    rest = _most_late(q) - y ** (1 - q) / (q - 1) * hyp2f1(1.0, 1 - 1 / q, 2 - 1 / q, -(y**-q))
     return np.where(small, inner, y - rest)
+
+
+def _most_late(q: float) -> float:
+    """∫_0^∞ dz/(1 + z^q), by which z is at most ahead of its clock towards a target of the other sign."""
+    return float(np.pi / (q * np.sin(np.pi / q)))
 
 
 def _invert(
@@ -132,10 +137,10 @@ def deep_mode(
             np.full(t.shape, -745.0), np.log(np.abs(e_start)), goal,
         )  # fmt: skip
         e = np.where(np.isinf(t), 0.0, up * np.exp(logs))
-        share_less_one = np.expm1(-q * np.log1p(e))
+        decay = -q * np.log1p(e)  # the logarithm of u/s: neither a small u nor a small u − s loses digits
         away = moving & (aim < 0)
         from_ = _opposed_clock(q, np.where(away, z0, 1.0))
-        far = np.log(np.where(away, z0, 1.0) + elapsed + 2)
+        far = np.log(np.where(away, z0, 1.0) + elapsed + _most_late(q))
         near = np.log(np.where(away, z0, 1.0))
         z = np.exp(
             _invert(
@@ -145,9 +150,9 @@ def deep_mode(
             )
         )  # fmt: skip
         faded = (z0 ** (q + 1) + (q + 1) * elapsed) ** (-q / (q + 1))
-    v = np.where(toward, scale * (1 + share_less_one), np.where(away, scale * z ** (-q), np.where(moving, faded, v0)))
+    v = np.where(toward, scale * np.exp(decay), np.where(away, scale * z ** (-q), np.where(moving, faded, v0)))
     v = np.where(moving & (aim <= 0) & np.isinf(t), 0.0, v)
-    left = np.where(toward, scale * share_less_one, v - aim)
+    left = np.where(toward, scale * np.expm1(decay), v - aim)
     return sign * v, np.where(sign == 0, -s, sign * left)
 
 

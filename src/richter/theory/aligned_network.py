@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from richter.errors import ParameterError, message
-from richter.maths.balance import split_by_imbalance
+from richter.maths.balance import imbalanced_pair
 from richter.maths.deep_modes import deep_mode, deep_time
 from richter.maths.growth import time_to_output
 from richter.maths.logistic import aligned_flow
-from richter.maths.pair import LayerPair, layer_pair, solve_pair
+from richter.maths.pair import LayerPair, solve_pair
 from richter.maths.spectrum import length, turn
 from richter.params import Given, Resolved, param
 from richter.refs import KUN24, NAM24
@@ -29,6 +29,7 @@ class _Prepared:
     layout: Layout
     pair: LayerPair | None  # two layers; None for deeper networks
     still: Floats  # a layer is frozen
+    unit: Floats  # √(η_a η_w), in which the pair counts the strengths
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -113,12 +114,13 @@ class AlignedNetwork(AbstractTheory):
         """Two layers: each mode's pair of weights from its strength and imbalance."""
         still = (p.eta_a == 0) | (p.eta_w == 0)
         if self.layers > 2:
-            return _Prepared(p, None, still)
+            return _Prepared(p, None, still, np.ones(1))
         rate_a, rate_w = np.where(still, 1.0, p.eta_a), np.where(still, 1.0, p.eta_w)
-        own = np.broadcast_arrays(p.initial, p.delta)
-        a, w = split_by_imbalance(own[0][None], own[1], rate_a, rate_w)
-        pair = layer_pair(a[None], w, p.strengths, 1.0, p.input_spectrum, rate_a, rate_w)
-        return _Prepared(p, pair, still)
+        unit = np.sqrt(rate_a * rate_w)
+        output, delta, target, clock = np.broadcast_arrays(
+            unit * p.initial, p.delta, unit * p.strengths, p.input_spectrum
+        )
+        return _Prepared(p, imbalanced_pair(output, delta, target, clock), still, unit)
 
     def exact(self, prepared: _Prepared, t: Floats, only: Collection[str]) -> State:
         """Each mode's closed form; the rest is read off it."""
@@ -130,8 +132,8 @@ class AlignedNetwork(AbstractTheory):
             got = solve_pair(prepared.pair, t, ("meeting", "residual", "kernel_gain"))
             decay = np.exp(-p.input_spectrum * np.abs(p.delta) * np.minimum(t, 1e290))
             fixed = np.where(p.delta == 0, 1.0, decay) * (p.initial - p.strengths)
-            output = np.where(prepared.still, p.strengths + fixed, got["meeting"])
-            residual = np.where(prepared.still, fixed, got["residual"])
+            output = np.where(prepared.still, p.strengths + fixed, got["meeting"] / prepared.unit)
+            residual = np.where(prepared.still, fixed, got["residual"] / prepared.unit)
             gain = np.where(prepared.still, 0.0, got["kernel_gain"]) * p.input_spectrum
         if np.ndim(t) and (t == 0).any():
             output = np.where(t == 0, p.initial, output)
