@@ -23,6 +23,7 @@ ADAM_RATE = 1e-3
 STABLE = 0.5  # over the fastest mode: a quarter of the largest rate that is stable
 TRIED = 8  # options in a pilot
 BATCH = 64
+ENOUGH = 4.0  # a factor on the movement beyond which more is not better
 SLOWER = {"linearise": 3.0, "output-scale": 1.5}  # steps of a tangent, and of a network with a frozen copy
 
 
@@ -99,7 +100,7 @@ def advise(
     )
     here = predict(net, (x, y), loss=loss)
     now = f"the kernel would move by {start.seen.movement:.3g} ({here['expected'].value}); {_aim(start)}"
-    return Advice(goal, GOALS[goal], here, options, refused, facts, (f"here: {now}", *notes))
+    return Advice(goal, GOALS[goal], here, rate, options, refused, facts, (f"here: {now}", *notes))
 
 
 def choose(start: Start, seen: Situation) -> tuple[list[Trial], dict[str, str], list[str]]:
@@ -134,13 +135,13 @@ def _predicted_order(goal: str, trial: Trial) -> tuple[float, float]:
 
 
 def _measured_order(goal: str, trial: Trial, outcome: trying.Outcome | None) -> tuple[float, ...]:
+    """Those that reach the goal first; of those that do so with room to spare, the one that has learned most."""
     if outcome is None:
-        return (3.0, trial.candidate.cost, 0.0)
-    effect = outcome.ratio if math.isfinite(outcome.ratio) else 1.0
-    return (
-        0.0 if outcome.reached else 1.0 if outcome.learned else 2.0, float(trial.candidate.fixed),
-        effect if goal == "lazier" else -effect,
-    )  # fmt: skip
+        return (3.0, trial.candidate.cost, 0.0, 0.0)
+    tier = 0.0 if outcome.reached else 1.0 if outcome.learned else 2.0
+    size = math.log(max(outcome.ratio, 1e-300)) if math.isfinite(outcome.ratio) else 0.0
+    ahead = min(-size if goal == "lazier" else size, math.log(ENOUGH))
+    return (tier, float(trial.candidate.fixed), -ahead, outcome.loss if math.isfinite(outcome.loss) else math.inf)
 
 
 def _pilot(
@@ -192,10 +193,10 @@ def _pilot_says(facts: dict[str, Any], goal: str) -> str:
 
 
 def _option(rank: int, t: Trial, start: Start, outcome: trying.Outcome | None, code: str) -> Option:
+    c = t.candidate
     return Option(
-        rank, t.candidate.lever, t.candidate.code, t.candidate.says, t.candidate.place, t.keeps, t.exact, t.change,
-        t.rate, dict(t.rates), t.targets, t.candidate.cost, _pays(t, start.optimiser), _expected(t, start), outcome,
-        code, t.notes,
+        rank, c.lever, c.moves, c.code, c.says, c.place, t.keeps, t.exact, t.change, t.rate, dict(t.rates), t.targets,
+        c.cost, _pays(t, start.optimiser), _expected(t, start), outcome, code, t.notes,
     )  # fmt: skip
 
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from richter.advice.pilot import Outcome
 from richter.advice.prediction import Prediction
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from richter.moves import AbstractMove
 
 COSTS = ("the function is kept", "outputs, inputs or targets are in other units", "it starts from another function",
          "memory, time, or the features themselves")  # fmt: skip
@@ -36,13 +41,15 @@ class Expected:
 class Option:
     """A move for the goal.
 
-    `code`: the moves. `keeps`: what stays. `exact`: whether the function is kept up to rounding; `change`: by how much
-    of its largest output it changed on the data. `rate`, `rates`, `targets`: factors on the learning rate, on that of
-    single layers, and on the targets. `cost`: 0 to 3, and `pays` in words. `measured`: by the pilot.
+    `moves` in a row, `code`: as they are typed. `keeps`: what stays. `exact`: whether the function is kept up to
+    rounding; `change`: by how much of its largest output it changed on the data. `rate`, `rates`, `targets`: factors on
+    the learning rate, on that of single layers, and on the targets. `cost`: 0 to 3, and `pays` in words. `measured`: by
+    the pilot.
     """
 
     rank: int
     lever: str
+    moves: tuple[AbstractMove, ...]
     code: str
     says: str
     place: str
@@ -59,9 +66,15 @@ class Option:
     snippet: str
     notes: tuple[str, ...] = ()
 
+    def apply(self, model: nn.Module, x: Any) -> nn.Module:
+        """Do it: the network to go on with, the same object unless a move wraps it."""
+        for move in self.moves:
+            model = move.apply(model, x).model
+        return model
+
     def plain(self) -> dict[str, object]:
         """As plain data, for JSON."""
-        made: dict[str, object] = dict(vars(self))
+        made: dict[str, object] = {name: value for name, value in vars(self).items() if name != "moves"}
         made["expected"] = None if self.expected is None else {k: _number(v) for k, v in vars(self.expected).items()}
         made["measured"] = None if self.measured is None else self.measured.plain()
         return {**made, "change": _number(self.change), "notes": list(self.notes)}
@@ -88,13 +101,15 @@ class Option:
 class Advice:
     """What to change for a goal, best first.
 
-    `start`: what theory says about the network as it is. `refused`: levers that do not apply, and why. `pilot`: what
+    `start`: what theory says about the network as it is. `rate`: the learning rate that the options' factors are of.
+    `refused`: levers that do not apply, and why. `pilot`: what
     was tried and how, if it was.
     """
 
     goal: str
     means: str
     start: Prediction
+    rate: float
     options: tuple[Option, ...]
     refused: dict[str, str]
     pilot: dict[str, object] | None
@@ -114,6 +129,7 @@ class Advice:
         """As plain data."""
         return {
             "schema": 1, "goal": self.goal, "means": self.means, "start": self.start.plain(),
+            "rate": self.rate,
             "options": [option.plain() for option in self.options], "refused": dict(self.refused),
             "pilot": self.pilot, "notes": list(self.notes), "snippet": self.snippet,
         }  # fmt: skip

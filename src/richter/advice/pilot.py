@@ -141,6 +141,7 @@ def run(job: Job, plan: Plan, tell: Callable[[int], None] = lambda step: None) -
     rows: list[tuple[float, ...]] = []
     spent, last, diverged = 0.0, plan.looks[-1], False
     devices = [plan.x.device] if plan.x.device.type == "cuda" else []
+    generators = [torch.default_generator, *(torch.cuda.default_generators[d.index or 0] for d in devices)]
     with torch.random.fork_rng(devices=devices):
         for step in range(last + 1):
             if step in plan.looks:
@@ -151,7 +152,8 @@ def run(job: Job, plan: Plan, tell: Callable[[int], None] = lambda step: None) -
             if step == last or diverged:
                 break
             begun = time.monotonic()
-            torch.manual_seed(plan.seed + step)
+            for generator in generators:
+                generator.manual_seed(plan.seed + step)
             keep = plan.batches[step]
             net.train()
             made.zero_grad(set_to_none=True)
