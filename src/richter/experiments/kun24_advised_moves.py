@@ -114,8 +114,9 @@ class AdvisedMoves(AbstractExperiment):
             tuple(panels),
             "Advised moves and random ones",
             f"{ds.sizes['case']} ReLU students with τ and δ at random; each point is one move on one of them, trained "
-            f"to the same loss (or for the same steps: faster features), in each group sorted. {lost} moves after which "
-            f"it did not learn are left out; factors below {FLOOR:g} stand at {FLOOR:g}. Setting of KUN24 App. D.1.",
+            "to the same loss (or for the same steps: faster features), in each group sorted. "
+            f"Left out: {lost} moves after which it did not learn. Factors below {FLOOR:g} stand at {FLOOR:g}. "
+            "Setting of KUN24 App. D.1.",
         )
 
     def _scale(self, ds: xr.Dataset) -> str:
