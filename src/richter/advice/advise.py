@@ -23,6 +23,7 @@ ADAM_RATE = 1e-3
 STABLE = 0.5  # over the fastest mode: a quarter of the largest rate that is stable
 TRIED = 8  # options in a pilot
 BATCH = 64
+KEPT = 1e-5  # of the largest output: a change that is none, such as of a start whose output is 0
 ENOUGH = 4.0  # a factor on the movement beyond which more is not better
 SLOWER = {"linearise": 3.0, "output-scale": 1.5}  # steps of a tangent, and of a network with a frozen copy
 
@@ -242,8 +243,8 @@ def seen_layers(start: Start) -> int:
 
 def _pays(t: Trial, optimiser: str) -> str:
     said = []
-    if t.exact:
-        said.append(COSTS[0])
+    if t.exact or t.change <= KEPT:
+        said.append(COSTS[0] if t.exact else f"{COSTS[0]} here (it changes by {t.change:.2g} of its largest output)")
     else:
         kind = COSTS[t.candidate.cost] if t.candidate.cost else COSTS[2]
         size = "" if math.isnan(t.change) else f" (it changes by {t.change:.2g} of its largest output, measured)"

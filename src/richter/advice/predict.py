@@ -80,7 +80,7 @@ def predict(
 def _kernel(seen: Forecast, loss: str) -> list[Number]:
     theory = "NTK, linearised at the start"
     lazy = bool(seen.movement < LAZY_BELOW)
-    assumes = f"the kernel moves by {seen.movement:.2g} on the way, so that the stride is only its direction"
+    assumes = f"the kernel keeps still on the way; it moves by {seen.movement:.2g}"
     squared = loss in LINEAR_LOSSES
     return [
         Number("kernel_movement", seen.movement, f"‖K − K₀‖/‖K₀‖ after the linearised stride of time {seen.time:.4g}",

@@ -30,6 +30,11 @@ class Number:
             "assumes": self.assumes,
         }  # fmt: skip
 
+    def __str__(self) -> str:
+        shown = self.value if isinstance(self.value, str) else f"{self.value:.4g}"
+        holds = {True: "holds", False: f"does not hold: {self.assumes}", None: "read off"}[self.holds]
+        return f"{self.name} = {shown}: {self.says} [{self.theory}; {holds}]"
+
 
 @dataclass(frozen=True)
 class Prediction:
@@ -57,12 +62,7 @@ class Prediction:
         return {"numbers": [n.plain() for n in self.numbers], "notes": list(self.notes)}
 
     def __str__(self) -> str:
-        lines = []
-        for n in self.numbers:
-            shown = n.value if isinstance(n.value, str) else f"{n.value:.4g}"
-            holds = {True: "holds", False: f"does not hold: {n.assumes}", None: "read off"}[n.holds]
-            lines.append(f"{n.name} = {shown}: {n.says} [{n.theory}; {holds}]")
-        return "\n".join([*lines, *self.notes])
+        return "\n".join([*map(str, self.numbers), *self.notes])
 
 
 def as_rates(rates: Mapping[str, float] | None) -> Any:
