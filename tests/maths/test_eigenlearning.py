@@ -146,6 +146,15 @@ def test_the_ridgeless_limit_is_reached_from_small_ridges() -> None:
         assert_close(near.errors(bias, np.array(1.0))[1], limit.errors(bias, np.array(1.0))[1], SOLVED)
 
 
+@pytest.mark.parametrize("ridge", [1e-300, 1e-40, 1.0, 1e40])
+@pytest.mark.parametrize("rho", [1e-100, 1.0, 1e150])
+def test_as_many_examples_as_equal_modes_and_a_ridge_of_any_size(rho: float, ridge: float) -> None:
+    """pκ² = ridge·(ρ + κ): κ may lie hundreds of decades from where the search begins."""
+    p = 7
+    kappa = ridge / (2 * p) + np.hypot(ridge / (2 * p), np.sqrt(ridge / p) * np.sqrt(rho))
+    assert_close(eigenlearning(np.full(p, rho), float(p), ridge).kappa, kappa, IDENTITY)
+
+
 def test_a_large_ridge_learns_nothing() -> None:
     made = eigenlearning(np.array([1.0, 0.5]), 10.0, 1e12)
     train, test, clean = made.errors(np.array(4.0), np.array(1.0))

@@ -42,6 +42,7 @@ from richter.maths.scaling_laws import (
 from richter.maths.skills import skill_frequencies, zipf_constant
 from richter.refs import NAM24
 from richter.testing.tolerances import IDENTITY, STANDARD_ERRORS, assert_close, assert_slope, assert_within_errors
+from richter.theory.scaling import scaling
 
 MODEL = {"alpha": 0.6, "target": 1.3, "initial": 1e-3, "eta": 0.8}  # the numbers of the worked example
 
@@ -264,6 +265,10 @@ def test_the_best_whole_split_is_the_best_of_all(alpha: float, target: float, in
 
 def test_a_best_whole_split_is_refused_or_ends_where_there_is_none() -> None:
     assert np.isnan(whole_split(1.0, 0.1, 5.0, 1e-2, 0.05).parameters)  # nothing is learned: more is always better
+    near = whole_split(np.array([1e2, 1e12]), 0.1, 5.0, 4.0, 0.05)  # a start near the target: nothing to gain by time
+    assert np.isnan(near.parameters).all() and np.isnan(near.loss).all()
+    assert np.isnan(best_split(1e6, 0.01, 5.0, 4.9).parameters)
+    assert np.isnan(scaling("compute", [1e2, 1e6, 1e12], alpha=0.01, initial=4.9).law).all()
     few = whole_split(np.array([1e4, 1e9]), 0.3, 5.0, 1e-2, 0.05, n_skills=20)
     assert few.parameters.tolist() == [13.0, 20.0]
     sizes = [float(multilinear_loss(1e4 / n, 0.3, 5.0, 1e-2, 0.05, 20, n)) for n in range(1, 21)]
@@ -272,7 +277,8 @@ def test_a_best_whole_split_is_refused_or_ends_where_there_is_none() -> None:
 
 def test_the_optimum_solves_its_condition(seed: int) -> None:
     rng = np.random.default_rng([seed, 45])
-    alpha, r = rng.uniform(0.1, 1.5, 6), 10 ** rng.uniform(0.3, 8, 6)
+    alpha = np.append(rng.uniform(0.1, 1.5, 6), [0.02, 0.1])  # and starts near the target: u* is 1e-86 and less
+    r = np.append(10 ** rng.uniform(0.3, 8, 6), [0.1, 1e-3])
     s = alpha / (alpha + 1)
     u = best_exponent(alpha, r)
     h = 1e-4 * u

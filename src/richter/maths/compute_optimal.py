@@ -18,6 +18,8 @@ from richter.maths.skills import zipf_constant
 from richter.refs import NAM24, implements
 
 Floats = NDArray[np.float64]
+LEAST = -700.0  # ln u of the smallest double
+MOST = 2**53  # basis functions: whole numbers beyond are not doubles
 FARTHEST = 64.0  # times the limit's N, as far as a best whole N is looked for
 
 
@@ -60,20 +62,22 @@ def loss_of_time_and_parameters(
 def best_exponent(alpha: ArrayLike, r: ArrayLike) -> Floats:
     r"""$u_*$ with $u_*J'(u_*)=\frac\alpha{(\alpha+1)(\alpha+2)}J(u_*)$, $J'=u^{s-1}[1-(1+e^u/r)^{-2}]$.
 
+    NaN below 1e-304: for a start near the target and a small α, where nothing is gained by time.
+
     >>> float(best_exponent(0.6, 1299.0).round(7))
     5.9370506
     """
     a, r = np.broadcast_arrays(np.asarray(alpha, dtype=float), np.asarray(r, dtype=float))
     s, share = a / (a + 1), a / ((a + 1) * (a + 2))
-    low, high = np.full(a.shape, -60.0), np.log(np.maximum(np.log(np.maximum(r, 1.0)), 1.0) + 60)  # of ln u
+    low, high = np.full(a.shape, LEAST), np.log(np.maximum(np.log(np.maximum(r, 1.0)), 1.0) + 60)  # of ln u
     with np.errstate(over="ignore"):
-        for _ in range(56):
+        for _ in range(60):
             middle = (low + high) / 2
             u = np.exp(middle)
             open_ = 1 / (1 + np.exp(u) / r)
             below = u**s * (1 - open_) * (1 + open_) < share * shared_integral(u, r, s)
             low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return np.asarray(np.exp((low + high) / 2))
+    return np.where(low > LEAST, np.exp((low + high) / 2), np.nan)
 
 
 @implements(
@@ -127,7 +131,8 @@ def whole_split(
     near = best_split(C, alpha, target, initial, eta)
     best = np.empty(C.shape)
     lowest = np.empty(C.shape)
-    most = n_skills if np.isfinite(n_skills) else 2**53
+    endless = not np.isfinite(n_skills)
+    most = MOST if endless else n_skills
     for i in np.ndindex(C.shape):
         seen: dict[int, float] = {}
 
@@ -137,13 +142,14 @@ def whole_split(
             return seen[n]
 
         middle = float(near.parameters[i])
+        middle = middle if np.isfinite(middle) else float(C[i]) ** (1 / (alpha + 2))
         high = int(min(most, 1.25 * middle + 4))
         low = min(high, max(1, int(0.8 * middle) - 3))
         while low > 1 and loss(low) <= loss(low + 1):
             low = max(1, low // 2)
         while high < min(most, FARTHEST * (middle + 1)) and loss(high) <= loss(max(1, high - 1)):
             high = int(min(most, 2 * high))
-        if high < most and loss(high) <= loss(max(1, high - 1)):
+        if (endless or high < most) and loss(high) <= loss(max(1, high - 1)):
             best[i] = lowest[i] = np.nan
             continue
         while high - low > 2:

@@ -18,7 +18,8 @@ from richter.refs import NAM24, implements
 
 Floats = NDArray[np.float64]
 BLOCK = 1 << 15  # numbers worked on at once, so that temporaries stay in the cache
-STEPS = 200  # Newton steps and bisections together; 6 to 12 are usual
+STEPS = 200  # Newton steps and bisections together; 3 to 13 are usual
+PATIENT = 30  # steps after which a step that is not half of the last one is a bisection
 CLOSE = 1e-8  # a step in ln κ after which the error is its square, and nothing is left to do
 EPS = float(np.finfo(float).eps)
 TINY = float(np.finfo(float).tiny)
@@ -120,11 +121,13 @@ def _solve(n: Floats, ridge: Floats, low: Floats, high: Floats, sums: Callable[[
     """κ between the bounds, by Newton steps for ln Σ over ln κ, halving the interval where they leave it.
 
     The excess compares sums of the smaller of L and 1 − L with the whole number n − number, so that its error is a
-    few roundings of ΣL(1 − L), the slope: ln κ is found to the last digits for any spectrum.
+    few roundings of ΣL(1 − L), the slope: ln κ is found to the last digits for any spectrum. Where κ is still many
+    decades away (n = p and a small ridge) the interval is halved instead.
     """
     low, high = np.maximum(low * (1 - 1e-12), TINY), high * (1 + 1e-12)
     kappa = high.copy()
-    for _ in range(STEPS):
+    last = np.full(kappa.shape, np.inf)
+    for count in range(STEPS):
         made = sums(kappa)
         explicit = ridge / kappa
         excess = (made.below + explicit) - (made.above + (n - made.number))
@@ -133,7 +136,9 @@ def _solve(n: Floats, ridge: Floats, low: Floats, high: Floats, sums: Callable[[
             step = (n + excess) * np.log1p(np.maximum(excess / n, -1 + EPS)) / (made.spread + explicit)
             tried = kappa * np.exp(np.clip(step, -50.0, 50.0))
         near = np.abs(step) <= CLOSE
-        kappa = np.where(near | ((tried > low) & (tried < high)), tried, np.sqrt(low) * np.sqrt(high))
+        good = near | ((tried > low) & (tried < high) & ((count < PATIENT) | (np.abs(step) <= last / 2)))
+        last = np.where(good, np.abs(step), (np.log(high) - np.log(low)) / 2)
+        kappa = np.where(good, tried, np.sqrt(low) * np.sqrt(high))
         if (near | (high <= low * (1 + 4 * EPS))).all():
             break
     return kappa, sums(kappa)

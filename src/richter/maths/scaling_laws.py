@@ -62,7 +62,7 @@ def saturation_integral(r: ArrayLike, s: ArrayLike, start: ArrayLike = 0.0) -> F
     # From max(u₀, 1) on, panel by panel.
     begin = np.maximum(low, 1.0)
     end = np.maximum(begin, np.log(r)) + TAIL
-    count = max(1, int(np.ceil(((end - begin) / PANEL).max())))
+    count = max(1, int(np.ceil(np.nanmax((end - begin) / PANEL, initial=0.0))))
     edge = np.arange(count)
     unit = ((edge[:, None] + (1 + _GAUSS) / 2) / count).ravel()
     share = np.tile(_GAUSS_WEIGHTS / 2 / count, count)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from richter.errors import ParameterError, message
-from richter.maths.compute_optimal import added_split, best_split, whole_split
+from richter.maths.compute_optimal import MOST, added_split, best_split, whole_split
 from richter.maths.multilinear import expected_data_loss, linear_loss, multilinear_loss
 from richter.maths.power_fit import fit_power, local_exponents
 from richter.maths.scaling_laws import (
@@ -188,7 +188,8 @@ def _over_parameters(x: Floats, a: Floats, S: float, start: float, eta: float, n
 def _over_compute(x: Floats, a: Floats, S: float, start: float, eta: float, n: float) -> dict[str, Floats]:
     best, added = best_split(x, a, S, start, eta), added_split(x, a, S, start, eta)
     whole = np.array([whole_split(x, float(alpha), S, start, eta, n).parameters for alpha in a[:, 0]])
-    N = np.where(np.isfinite(whole), whole, np.maximum(np.round(best.parameters), 1.0))
+    limit = np.clip(np.nan_to_num(np.round(best.parameters), nan=MOST), 1.0, min(MOST, n))
+    N = np.where(np.isfinite(whole), whole, limit)
     exact = np.array([
         [float(multilinear_loss(c / size, a[i, 0], S, start, eta, n, size)) for c, size in zip(x, row, strict=True)]
         for i, row in enumerate(N)
