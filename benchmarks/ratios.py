@@ -12,6 +12,7 @@ import platform
 import subprocess
 import sys
 import time
+import tracemalloc
 from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,7 +20,8 @@ from pathlib import Path
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from richter.theory import SingleNeuron, WideScalar
+from richter.maths.eigenlearning import eigenlearning
+from richter.theory import MultilinearSkills, SingleNeuron, WideScalar
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,30 @@ def scaling(small: bool) -> list[Line]:
     ]
 
 
+def skills(small: bool) -> list[Line]:
+    """A million eigenvalues, a million skills: what a plain sum over them would cost, and what it would hold."""
+    rng = np.random.default_rng(0)
+    rho = 10 ** rng.uniform(-12, 2, 10**6)
+    times = np.geomspace(1, 1e8, 100 if small else 1000)
+    model = {"alpha": 0.6, "n_skills": 10**6, "target": 5.0, "eta": 0.05}
+    alike = MultilinearSkills(**model, initial=1e-2)
+    each = MultilinearSkills(**model, initial=rng.uniform(1e-3, 1, 10**6))
+    loss = ("loss",)
+    kappa = max(best(lambda n=n: eigenlearning(rho, n, 1e-3), 3) for n in (1e2, 1e4, 9e5))  # type: ignore[misc]
+    together = best(lambda: alike.solve(times, loss), 3)
+    apart = best(lambda: each.solve(times[-10:], loss), 3) / 10 * times.size
+    tracemalloc.start()
+    alike.solve(times, loss)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return [
+        at_most("κ of 10⁶ eigenvalues", kappa, 1, "s"),
+        at_most(f"loss of 10⁶ skills × {times.size} times", together, 2, "s"),
+        at_most("the same: memory it takes", peak / 2**20, 64, "MiB"),
+        at_least("10⁶ skills: a term for each / together", apart / together, 10),
+    ]
+
+
 def start_up() -> list[Line]:
     def command(*args: str) -> float:
         return best(lambda: subprocess.run([sys.executable, *args], check=True, capture_output=True), 5)
@@ -170,7 +196,13 @@ def main() -> int:
     parser.add_argument("--small", action="store_true", help="fewer starts and repeats")
     parser.add_argument("--out", type=Path, default=Path(__file__).with_name("results.json"))
     options = parser.parse_args()
-    lines = [*closed_forms(options.small), *scaling(options.small), *start_up(), *engine(options.small)]
+    lines = [
+        *closed_forms(options.small),
+        *scaling(options.small),
+        *skills(options.small),
+        *start_up(),
+        *engine(options.small),
+    ]
     for line in lines:
         print(f"{'ok  ' if line.passes else 'MISS'} {line.value:9.3g} {line.unit:2} (bar {line.bar})  {line.name}")
     record = {

@@ -16,6 +16,7 @@ from richter.maths.skills import zipf_constant
 from richter.refs import NAM24, implements
 
 Floats = NDArray[np.float64]
+BLOCK = 1 << 15  # numbers of a sum without a common start worked on at once: they stay in the cache
 GONE = 23.0  # e^{−2·23} of a skill's loss is nothing beside one that is still there
 
 
@@ -136,6 +137,44 @@ def multilinear_loss(
         reach = max(0.0, float(np.log(np.maximum(r, 1.0)).max(initial=1.0))) + GONE
         learning = frequency_sum(left, speed, power + 1, last, reach) if last >= 1 else np.zeros(power.shape)
     return (A * S**2 / 2 * (learning + power_sum(power + 1, last + 1, n_skills))).reshape(shape)
+
+
+@implements(NAM24["Eq. 4.17"])
+def started_loss(t: Floats, share: Floats, target: Floats, start: Floats, eta: Floats) -> Floats:
+    r"""$\sum_k\mathcal P_s(k)\mathcal L_k(t)$ for a start of each skill's own: a term for each, in blocks; (case, t).
+
+    Args:
+        t: times (t,), ∞ included.
+        share: $\mathcal P_s(k)$ (skill, case, 1).
+        target: S (case, 1).
+        start: $\mathcal R_k(0)$ (skill, case, 1), 0 for a skill that is not in the model.
+        eta: learning rate (case, 1).
+
+    >>> P, start, one = np.array([[[0.75]], [[0.25]]]), np.array([[[0.5]], [[0.0]]]), np.ones((1, 1))
+    >>> started_loss(np.array([0.0, np.inf]), P, one, start, one)
+    array([[0.21875, 0.125  ]])
+    """
+    share, target, start, eta = np.broadcast_arrays(share, target, start, eta)
+    share, target, start, eta = (x[..., 0] for x in (share, target, start, eta))
+    clock = -np.minimum(t, np.finfo(float).max)  # 0·∞ is 0: a skill that does not learn stays
+    shape = (share.shape[1], t.size)
+    rows = max(1, BLOCK // max(1, shape[0] * t.size))
+    left, below = np.empty((rows, *shape)), np.empty((rows, *shape))
+    loss = np.zeros(shape)
+    with np.errstate(over="ignore", under="ignore", divide="ignore"):
+        for at in range(0, share.shape[0], rows):
+            part = slice(at, at + rows)
+            P, S, R = share[part], target[part], start[part]
+            x, y = left[: len(P)], below[: len(P)]
+            np.multiply((2 * eta[part] * P * S)[..., None], clock, out=x)
+            np.exp(x, out=x)
+            x *= np.where(R > 0, S / np.where(R > 0, R, S) - 1, 0.0)[..., None]
+            np.add(x, 1.0, out=y)
+            x /= y
+            x *= x
+            weight = P * S**2 / 2
+            loss += (weight.T[:, None] @ x.swapaxes(0, 1))[:, 0] + (weight * (R == 0)).sum(axis=0)[:, None]
+    return loss
 
 
 @implements(NAM24["Eq. 4.26"], NAM24["Eq. B.11"], NAM24["Eq. B.12"])

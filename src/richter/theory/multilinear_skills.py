@@ -19,9 +19,9 @@ from richter.maths.multilinear import (
     multilinear_loss,
     multilinear_skill_loss,
     multilinear_strength,
+    started_loss,
     strength_flow,
 )
-from richter.maths.skill_sums import CHUNK
 from richter.maths.skills import aligned_skill_loss, skill_frequencies
 from richter.maths.spectrum import length
 from richter.params import Given, param
@@ -133,16 +133,10 @@ class MultilinearSkills(AbstractTheory):
 
     def _loss(self, p: Layout, t: Floats) -> Floats:
         n, N = self._count("n_skills"), self._count("n_basis")
-        if p.initial.shape[0] == 1:
-            return multilinear_loss(t, p.alpha, p.target, p.initial[0], p.eta * p.rate, n, N)
-        share, start = self._share(p), self._start(p)
-        rows = max(1, CHUNK // max(1, t.size * start.shape[1]))
-        loss = np.zeros(1)
-        for at in range(0, n, rows):
-            part = slice(at, at + rows)
-            losses = multilinear_skill_loss(t, share[part], p.target, start[part], p.eta * p.rate)
-            loss = loss + (share[part] * losses).sum(axis=0)
-        return loss
+        first = p.initial[:1]
+        if (p.initial == first).all():
+            return multilinear_loss(t, p.alpha, p.target, first[0], p.eta * p.rate, n, N)
+        return started_loss(t, self._share(p), p.target, self._start(p), p.eta * p.rate)
 
     def _read(self, p: Layout, strength: Floats, start: Floats) -> State:
         kernel = lambda x: 2 * p.eta * p.rate * self._share(p) * x
