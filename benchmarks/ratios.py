@@ -16,6 +16,7 @@ import tracemalloc
 from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.integrate import solve_ivp
@@ -140,7 +141,7 @@ def skills(small: bool) -> list[Line]:
     rng = np.random.default_rng(0)
     rho = 10 ** rng.uniform(-12, 2, 10**6)
     times = np.geomspace(1, 1e8, 100 if small else 1000)
-    model = {"alpha": 0.6, "n_skills": 10**6, "target": 5.0, "eta": 0.05}
+    model: dict[str, Any] = {"alpha": 0.6, "n_skills": 10**6, "target": 5.0, "eta": 0.05}
     alike = MultilinearSkills(**model, initial=1e-2)
     each = MultilinearSkills(**model, initial=rng.uniform(1e-3, 1, 10**6))
     loss = ("loss",)

@@ -74,6 +74,8 @@ def test_both_draw(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         (["scaling", "--alpha", "0"], "`alpha` must be > 0"),
         (["emergence", "--measured", "absent.json"], "The parameter file absent.json cannot be read"),
         (["emergence", "--over", "memory"], "`over` must be one of time, data, parameters. Got memory."),
+        (["emergence", "--number", "3", "--measured", "x.json"], "`--number` and `--measured` must not come together"),
+        (["scaling", "--target", "inf"], "`target` must be > 0 and finite. Got inf."),
         (["emergence", "--skills", "0"], "See: richter emergence --help"),
     ],
 )

@@ -117,8 +117,11 @@ def test_what_cannot_be_calibrated_is_said() -> None:
     curve = lambda x, n: few_shot_strength(x, n, 1.0)
     for given, text in (
         (([1, 2], [0.1, 0.2], curve, (1, 10)), "a measured curve must be at least three pairs"),
-        (([1, 2, 3], [0, 0, np.nan], curve, (1, 10)), "a measured curve must be finite"),
+        (([1, 2, 3], [0, 0, np.nan], curve, (1, 10)), "`strength` of a measured curve must be finite. Got nan."),
         (([1, 2, 3], [0, 0, 0], curve, (1, 10)), "must lie between 1 and 10. Got the end 10. The curve does not show"),
+        (([1, 2, 3], [0, "a", 0], curve, (1, 10)), "`strength` of a measured curve must be a number or a rectangular"),
+        (([90, 95, 99], [1, 1, 1], curve, (1, 1e3)), "Got one that 1 fits as well as"),  # learned long ago
+        (([1, 2, 3], [0.1, 0.2, 0.3], curve, (1, 100), [1, 1]), "`error` must be one number, or one for each point"),
         (([1, 2, 3], [0.1, 0.2, 0.3], curve, (0, 10)), "`between` must be two numbers > 0"),
         (([1, 2, 3], [0.1, 0.2, 0.3], curve, (1, 100), 0.0), "`error` must be > 0. Got 0.0."),
     ):

@@ -50,6 +50,10 @@ def emergence(
     calibration = None
     if measured is not None:
         from richter.cli.parameter_file import read
+        from richter.errors import ParameterError, message
+
+        if number is not None:
+            raise ParameterError(message("`--number` and `--measured`", "not come together", "both", "Give one."))
         from richter.params import Param, check_names
 
         known = {name: Param("", required=name != "error") for name in ("x", "strength", "error")}

@@ -99,6 +99,7 @@ def plain(model: str, ds: xr.Dataset) -> dict[str, object]:
 
 
 def _print(ds: xr.Dataset) -> None:
+    import numpy as np
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -110,9 +111,10 @@ def _print(ds: xr.Dataset) -> None:
              "valid": "law holds"}  # fmt: skip
     shown = [name for name in heads if name in ds]
     for i, a in enumerate(ds.alpha.values):
-        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), title_justify="left",
-                      title=f"α = {a:g}: exponent {float(ds.law_exponent[i]):.6g}, fitted to the exact loss "
-                            f"{float(ds.fitted_exponent[i]):.6g} ± {_half_width(ds, i):.1g}")  # fmt: skip
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+        fit = f"{float(ds.fitted_exponent[i]):.6g} ± {_half_width(ds, i):.1g}"
+        fit = f"fitted to the exact loss {fit}" if np.isfinite(ds.fitted_exponent[i]) else "nothing to fit"
+        console.print(f"α = {a:g}: exponent {float(ds.law_exponent[i]):.6g}, {fit}")
         for head in (str(ds[over].attrs["symbol"]), *(heads[name] for name in shown)):
             table.add_column(head, justify="right", no_wrap=True)
         for j, x in enumerate(ds[over].values):
@@ -122,7 +124,9 @@ def _print(ds: xr.Dataset) -> None:
             table.add_row(f"{x:.4g}", *map(cell, shown))
         console.print(table)
     to = f"within {ds.attrs['valid_to']:g} of the exact loss"
-    console.print(f"The law holds when {ds.attrs['valid_when']}; “yes”: {to}.", markup=False)
+    when = str(ds.attrs["valid_when"])
+    when = when if when == "always" else f"when {when}"
+    console.print(f"The law holds {when}; “yes”: {to}.", markup=False)
 
 
 def _half_width(ds: xr.Dataset, row: int) -> float:
@@ -147,7 +151,7 @@ def _table(rows: list[tuple[str, xr.Dataset]], as_json: bool) -> None:
         return
     table = Table(title="Scaling laws (NAM24 Table 4.1), and exponents fitted to the exact sums", title_justify="left")
     for column in made[0]:
-        table.add_column(column.replace("_", " "), justify="right")
+        table.add_column({"plus_minus": "±"}.get(column, column.replace("_", " ")), justify="right")
     for row in made:
         table.add_row(*(f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values()))
     Console(highlight=False).print(table)

@@ -14,11 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from richter.errors import ParameterError, message
 from richter.maths.multilinear import multilinear_strength
+from richter.params import numbers
 from richter.refs import NAM24, implements
 
 Floats = NDArray[np.float64]
 Curve = Callable[[Floats, float], Floats]  # (resource, calibrated number) → strength
 GRID = 600  # candidates from which a fit starts
+ROUNDING = 1e-12  # share of a curve's square that is no misfit
 
 
 @dataclass(frozen=True)
@@ -139,18 +141,23 @@ def calibrate(
     from scipy.optimize import minimize_scalar
     from scipy.stats import t as student
 
-    across, up = np.asarray(x, dtype=float).ravel(), np.asarray(strength, dtype=float).ravel()
+    across, up = (
+        numbers("`x` of a measured curve", x).ravel(),
+        numbers("`strength` of a measured curve", strength).ravel(),
+    )
     if across.shape != up.shape or across.size < 3:
         got = f"{across.size} and {up.size} numbers"
         raise ParameterError(message("a measured curve", "be at least three pairs", got))
-    if not (np.isfinite(across).all() and np.isfinite(up).all()):
-        raise ParameterError(message("a measured curve", "be finite", "NaN or inf", "Leave these points out."))
     low, high = between
     if not 0 < low < high:
         raise ParameterError(message("`between`", "be two numbers > 0, the lower one first", between))
     weight = np.ones(up.shape)
     if error is not None:
-        errors = np.broadcast_to(np.asarray(error, dtype=float), up.shape)
+        errors = numbers("`error`", error)
+        if errors.shape not in ((), up.shape):
+            got = f"{errors.size} for {up.size} points"
+            raise ParameterError(message("`error`", "be one number, or one for each point", got))
+        errors = np.broadcast_to(errors, up.shape)
         if not (errors > 0).all():
             raise ParameterError(message("`error`", "be > 0", float(errors.min())))
         weight = 1 / errors
@@ -159,13 +166,14 @@ def calibrate(
     grid = np.linspace(np.log(low), np.log(high), GRID)
     costs = [cost(log) for log in grid]
     at = int(np.argmin(costs))
+    ends_at = lambda got: ParameterError(
+        message(
+            "the calibrated number", f"lie between {low:g} and {high:g}", got,
+            "The curve does not show where the skill emerges: measure more of it, or look further.",
+        )
+    )  # fmt: skip
     if at in (0, GRID - 1):
-        raise ParameterError(
-            message(
-                "the calibrated number", f"lie between {low:g} and {high:g}", f"the end {np.exp(grid[at]):.3g}",
-                "The curve does not show where the skill emerges: measure more of it, or look further.",
-            )
-        )  # fmt: skip
+        raise ends_at(f"the end {np.exp(grid[at]):.3g}")
     best = float(
         minimize_scalar(cost, bounds=(grid[at - 1], grid[at + 1]), method="bounded", options={"xatol": 1e-11}).x
     )
@@ -179,6 +187,11 @@ def calibrate(
     scale = scatter if error is None else max(1.0, scatter)
     half = float(student.ppf((1 + confidence) / 2, freedom) * np.sqrt(scale / max(float((slope**2).sum()), 1e-300)))
     half = min(half, 50.0)
+    # A curve that is all plateau fits every number beyond its own as well.
+    noise = student.ppf((1 + confidence) / 2, freedom) ** 2 * scale + ROUNDING * float(((weight * up) ** 2).sum())
+    for end in (0, GRID - 1):
+        if costs[end] - cost(best) <= noise:
+            raise ends_at(f"one that {np.exp(grid[end]):.3g} fits as well as {np.exp(best):.3g}")
     ends = (float(np.exp(best - half)), float(np.exp(best + half)))
     misfit = float(np.sqrt(np.mean((curve(across, float(np.exp(best))) - up) ** 2)))
     return Calibration(float(np.exp(best)), ends, misfit, across.size)

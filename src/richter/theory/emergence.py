@@ -40,6 +40,7 @@ NUMBERS: dict[str, tuple[str, float, tuple[float, float]]] = {
     "data": ("examples per skill D_c", 800.0, (1.0, 1e8)),
     "parameters": ("neurons per skill N_c", 4.0, (0.1, 1e4)),
 }
+MOST = 10_000  # skills that are predicted one by one
 STRENGTHS = ("definition", "effective")
 
 
@@ -79,7 +80,9 @@ def emergence(
 
     _check(over, strength, target, initial, eta)
     found = calibration if isinstance(calibration, Calibration) else _fixed(over, calibration)
-    P = skill_frequencies(_positive("alpha", alpha), n_skills)
+    if not (isinstance(n_skills, (int, np.integer)) and 1 <= n_skills <= MOST):
+        raise ParameterError(message("`n_skills`", f"be a whole number from 1 to {MOST}", n_skills))
+    P = skill_frequencies(_positive("alpha", alpha), int(n_skills))
     half = np.array([
         _half(over, P, np.arange(1.0, n_skills + 1), value, target, initial, eta, strength) for value in found.ends
     ])  # fmt: skip
@@ -177,7 +180,7 @@ def _stages(P: Floats, rate: float, S: float, start: float, eta: float, epsilon:
 
 def _positive(name: str, value: float) -> float:
     if not 0 < value < np.inf:
-        raise ParameterError(message(f"`{name}`", "be > 0", value))
+        raise ParameterError(message(f"`{name}`", "be > 0 and finite", value))
     return value
 
 

@@ -41,6 +41,7 @@ CONDITIONS = {
     "parameters": "always",
     "compute": "2ηAST* ≫ ln r and N* ≫ 1",
 }
+_MUST = {"initial": "lie between 0 and the target", "n_skills": "be a whole number ≥ 1, or inf"}
 # Relative difference of law and exact loss up to which the law is called valid; over compute N is a whole number.
 TOLERANCES = {"time": 1e-4, "data": 1e-4, "parameters": 1e-4, "compute": 1e-2}
 LONG_NAMES = {
@@ -100,16 +101,17 @@ def scaling(
     x = np.unique(np.round(x)) if over in ("data", "parameters") else x
     a = np.atleast_1d(numbers("`alpha`", alpha))
     for name, value, wrong in (
-        ("alpha", a, a <= 0), ("target", target, target <= 0), ("initial", initial, not 0 < initial < target),
-        ("eta", eta, eta <= 0), ("values", x, x <= 0), ("n_skills", n_skills, not n_skills >= 1),
+        ("alpha", a, a <= 0), ("target", target, not 0 < target < np.inf),
+        ("initial", initial, not 0 < initial < target), ("eta", eta, not 0 < eta < np.inf), ("values", x, x <= 0),
+        ("n_skills", n_skills, not n_skills >= 1 or (np.isfinite(n_skills) and n_skills % 1 != 0)),
     ):  # fmt: skip
         if np.any(wrong):
-            must = "lie between 0 and the target" if name == "initial" else "be > 0"
+            must = _MUST.get(name, "be > 0 and finite")
             raise ParameterError(message(f"`{name}`", must, value))
     if x.size < 3 or (np.diff(x) <= 0).any():
         raise ParameterError(message("`values`", "be at least three increasing numbers", x))
     made = _RULES[over](x, a[:, None], float(target), float(initial), float(eta), float(n_skills))
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         made["relative_error"] = made["law"] / made["loss"] - 1
     close = np.broadcast_to(np.abs(made["relative_error"]) <= TOLERANCES[over], (a.size, x.size))
     made["valid"] = close & np.concatenate([close[:, 1:], close[:, -1:]], axis=1)  # not where the error changes sign
@@ -162,7 +164,8 @@ def _over_time(x: Floats, a: Floats, S: float, start: float, eta: float, n: floa
         # The correction starts where the first skills are done and the last untouched.
         at = np.argmin(np.abs(np.log(made["lead"]) - np.log(made["room"])), axis=1)[:, None]
         first = np.take_along_axis(made["loss"], at, axis=1)
-        made["missing"] = missing_loss(a, S, n) / made["loss"]
+        with np.errstate(divide="ignore"):
+            made["missing"] = missing_loss(a, S, n) / made["loss"]
         made["corrected"] = corrected_time_law(x, x[at], first, a, S, n)
     return made
 
