@@ -115,12 +115,13 @@ def test_one_skill_predicts_the_others(seed: int) -> None:
 
 def test_what_cannot_be_calibrated_is_said() -> None:
     curve = lambda x, n: few_shot_strength(x, n, 1.0)
+    late = lambda x, n: emergence_in_time(x, 1.0, 1.0, 1e-3, 1.0, n)
     for given, text in (
         (([1, 2], [0.1, 0.2], curve, (1, 10)), "a measured curve must be at least three pairs"),
         (([1, 2, 3], [0, 0, np.nan], curve, (1, 10)), "`strength` of a measured curve must be finite. Got nan."),
         (([1, 2, 3], [0, 0, 0], curve, (1, 10)), "must lie between 1 and 10. Got the end 10. The curve does not show"),
         (([1, 2, 3], [0, "a", 0], curve, (1, 10)), "`strength` of a measured curve must be a number or a rectangular"),
-        (([90, 95, 99], [1, 1, 1], curve, (1, 1e3)), "Got one that 1 fits as well as"),  # learned long ago
+        (([90, 95, 99], [1, 1.01, 0.99], late, (1e-3, 1e3)), "Got one that 1e+03 fits as well as"),  # learned long ago
         (([1, 2, 3], [0.1, 0.2, 0.3], curve, (1, 100), [1, 1]), "`error` must be one number, or one for each point"),
         (([1, 2, 3], [0.1, 0.2, 0.3], curve, (0, 10)), "`between` must be two numbers > 0"),
         (([1, 2, 3], [0.1, 0.2, 0.3], curve, (1, 100), 0.0), "`error` must be > 0. Got 0.0."),

@@ -119,7 +119,7 @@ def _print(ds: xr.Dataset) -> None:
             table.add_column(head, justify="right", no_wrap=True)
         for j, x in enumerate(ds[over].values):
             cell = lambda name, i=i, j=j: (
-                ("yes" if ds[name][i, j] else "no") if name == "valid" else f"{float(ds[name][i, j]):.4g}"
+                ("yes" if ds[name][i, j] else "no") if name == "valid" else _number(float(ds[name][i, j]))
             )
             table.add_row(f"{x:.4g}", *map(cell, shown))
         console.print(table)
@@ -127,6 +127,10 @@ def _print(ds: xr.Dataset) -> None:
     when = str(ds.attrs["valid_when"])
     when = when if when == "always" else f"when {when}"
     console.print(f"The law holds {when}; “yes”: {to}.", markup=False)
+
+
+def _number(x: float) -> str:
+    return "—" if x != x else f"{x:.4g}"
 
 
 def _half_width(ds: xr.Dataset, row: int) -> float:

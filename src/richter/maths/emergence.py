@@ -141,10 +141,8 @@ def calibrate(
     from scipy.optimize import minimize_scalar
     from scipy.stats import t as student
 
-    across, up = (
-        numbers("`x` of a measured curve", x).ravel(),
-        numbers("`strength` of a measured curve", strength).ravel(),
-    )
+    across = numbers("`x` of a measured curve", x).ravel()
+    up = numbers("`strength` of a measured curve", strength).ravel()
     if across.shape != up.shape or across.size < 3:
         got = f"{across.size} and {up.size} numbers"
         raise ParameterError(message("a measured curve", "be at least three pairs", got))

@@ -139,9 +139,8 @@ def multilinear_loss(
     return (A * S**2 / 2 * (learning + power_sum(power + 1, last + 1, n_skills))).reshape(shape)
 
 
-@implements(NAM24["Eq. 4.17"])
 def started_loss(t: Floats, share: Floats, target: Floats, start: Floats, eta: Floats) -> Floats:
-    r"""$\sum_k\mathcal P_s(k)\mathcal L_k(t)$ for a start of each skill's own: a term for each, in blocks; (case, t).
+    r"""$\sum_k\mathcal P_s(k)\mathcal L_k(t)$ (Eq. 4.17) for a start of each skill's own, term by term in blocks; (case, t).
 
     Args:
         t: times (t,), ∞ included.

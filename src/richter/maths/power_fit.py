@@ -71,9 +71,11 @@ def fit_power(x: ArrayLike, y: ArrayLike, error: ArrayLike | None = None, confid
     d_slope = factor * np.sqrt(scale / square)
     height = level - slope * middle
     d_height = factor * np.sqrt(scale * (1 / weight.sum() + middle**2 / square))
+    with np.errstate(over="ignore"):
+        ends = (float(np.exp(height - d_height)), float(np.exp(height + d_height)))
     return PowerFit(
         slope, float(np.exp(height)), (slope - d_slope, slope + d_slope),
-        (float(np.exp(height - d_height)), float(np.exp(height + d_height))),
+        ends,
         float(np.sqrt((off**2).sum() / (up.size - 2))), up.size,
     )  # fmt: skip
 

@@ -68,6 +68,12 @@ LONG_NAMES = {
 }
 
 
+UNDEFINED = {
+    "corrected": "the last skill is learned: N^{α+1} < 2ηAST",
+    "whole_parameters": "more is always better",
+}
+
+
 def scaling(
     over: str = "time",
     values: ArrayLike | None = None,
@@ -166,7 +172,8 @@ def _over_time(x: Floats, a: Floats, S: float, start: float, eta: float, n: floa
         first = np.take_along_axis(made["loss"], at, axis=1)
         with np.errstate(divide="ignore"):
             made["missing"] = missing_loss(a, S, n) / made["loss"]
-        made["corrected"] = corrected_time_law(x, x[at], first, a, S, n)
+        corrected = corrected_time_law(x, x[at], first, a, S, n)
+        made["corrected"] = np.where(made["room"] >= 1, corrected, np.nan)
     return made
 
 
@@ -213,7 +220,11 @@ def _labelled(over: str, x: Floats, a: Floats, made: dict[str, Floats], given: d
 
     symbol, says = BOTTLENECKS[over]
     shape = (a.size, x.size)
-    meta = lambda name: {"long_name": LONG_NAMES[name], **({"symbol": "L"} if name == "loss" else {})}
+    meta = lambda name: {
+        "long_name": LONG_NAMES[name],
+        **({"symbol": "L"} if name == "loss" else {}),
+        **({"undefined_when": UNDEFINED[name]} if name in UNDEFINED else {}),
+    }
     named = {name: (("alpha", over), np.broadcast_to(value, shape), meta(name)) for name, value in made.items()}
     fits = [fit_power(x[row > 0], row[row > 0]) if (row > 0).sum() > 2 else None for row in named["loss"][1]]
     fitted = np.array([
