@@ -140,7 +140,7 @@ def multilinear_loss(
 
 
 def started_loss(t: Floats, share: Floats, target: Floats, start: Floats, eta: Floats) -> Floats:
-    r"""$\sum_k\mathcal P_s(k)\mathcal L_k(t)$ (Eq. 4.17) for a start of each skill's own, term by term in blocks; (case, t).
+    r"""$\sum_k\mathcal P_s(k)\mathcal L_k(t)$ (Eq. 4.17) with a start of each skill's own, a term for each; (case, t).
 
     Args:
         t: times (t,), ∞ included.
