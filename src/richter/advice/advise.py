@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from richter.advice import pilot as trying
-from richter.advice.forecast import copied
+from richter.advice.forecast import EXAMPLES, copied
 from richter.advice.given import built, check_model, given
 from richter.advice.levers import CHANGED, DEARER, GOALS, Candidate, Situation, check_goal, ladders, situation
 from richter.advice.objective import default_loss
@@ -83,7 +83,7 @@ def advise(
     start = start_of(net, x, y, loss, optimiser, goal)
     if rate is None:
         rate = ADAM_RATE if optimiser != "sgd" else round_to(STABLE / max(start.seen.fastest, 1e-12), 2)
-    trials, refused, notes = choose(start, situation(net, x[:2], y.is_floating_point(), optimiser))
+    trials, refused, notes = choose(start, situation(net, x[:2], y.is_floating_point(), optimiser), progress)
     if not trials:
         reasons = "; ".join(f"{name}: {why}" for name, why in refused.items()) or "the model has one weight layer"
         raise OutsideTheoryError(message(f"the model, for the goal {goal},", "take at least one move", reasons))
@@ -104,22 +104,30 @@ def advise(
     return Advice(goal, GOALS[goal], here, rate, options, refused, facts, (f"here: {now}", *notes))
 
 
-def choose(start: Start, seen: Situation) -> tuple[list[Trial], dict[str, str], list[str]]:
+def choose(
+    start: Start, seen: Situation, progress: bool | None = None
+) -> tuple[list[Trial], dict[str, str], list[str]]:
     """The mildest candidate of every lever that reaches the goal on paper, in order; what is refused and why."""
+    from richter.training.progress import bar
+
     refused: dict[str, str] = {}
     trials: list[Trial] = []
-    for rungs in ladders(start.goal, seen):
-        lever = _lever(rungs)
-        try:
-            trials.append(mildest(rungs, start))
-        except RichterError as problem:
-            refused.setdefault(lever, " ".join(str(problem).split()))
+    known = list(ladders(start.goal, seen))
+    with bar("forecasting moves", len(known), show=progress) as tell:
+        for done, rungs in enumerate(known, 1):
+            try:
+                trials.append(mildest(rungs, start))
+            except RichterError as problem:
+                refused.setdefault(_lever(rungs), " ".join(str(problem).split()))
+            tell(done)
     if start.goal != "transfer-across-width":
         for trial in [t for t in trials if not better(start.goal, t.movement, start.seen.movement)]:
             trials.remove(trial)
             refused[trial.candidate.code] = f"it would not help: predicted × {trial.ratio:.3g}"
         trials.sort(key=lambda t: (not t.reaches, t.candidate.fixed, *_predicted_order(start.goal, t)))
     notes = list(seen.notes)
+    if start.number < EXAMPLES:
+        notes.append(f"A large network: kernels are taken on {start.number} examples.")
     if start.optimiser != "sgd":
         notes.append(f"The forecast is about gradient flow; the optimiser is {start.optimiser}.")
     return trials, refused, notes
@@ -159,7 +167,7 @@ def _pilot(
         trying.Job(t.model, rate * t.rate, t.rates, t.targets, t.candidate.fixed, slower(t)) for t in trials
     )]  # fmt: skip
     shared, many = trying.plan(jobs, start.x, start.y, start.loss, start.optimiser, seconds=seconds, batch=batch,
-                               seed=seed, steps=steps)  # fmt: skip
+                               seed=seed, steps=steps, number=start.number)  # fmt: skip
     length = shared.looks[-1]
     made: dict[str, trying.Outcome] = {}
     with bar(f"pilot: {many} starts", many * length, show=progress) as tell:

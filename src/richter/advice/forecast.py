@@ -62,22 +62,24 @@ def forecast(
     rates: Mapping[str, float] | None = None,
     time: float | None = None,
     whole: int | None = None,
+    number: int = EXAMPLES,
 ) -> Forecast:
     """One linearised stride of gradient flow from the start.
 
     Args:
         model: a torch model; it is left as it was, and looked at in evaluation mode, batch norms with the statistics
             of the examples.
-        batch: (inputs, targets), of which the first 24 are used.
+        batch: (inputs, targets), of which `number` are used.
         loss: mse (½ mean), half-sum, square or cross-entropy.
         rates: layer rates.
         time: how long; by default the time in which the start's kernel fits, see `fit_time`.
         whole: how many examples the loss sums over ("half-sum"); those used by default.
+        number: of examples, drawn if there are more, always the same ones.
     """
     import torch
 
     net = copied(model).eval()
-    x, y = examples(net, batch, loss)
+    x, y = examples(net, batch, loss, number)
     settle(net, x)
     n = len(x)
     learned = [(name, p) for name, p in net.named_parameters() if p.requires_grad]
@@ -139,15 +141,18 @@ def copied(model: nn.Module) -> nn.Module:
 
 
 def examples(model: nn.Module, batch: tuple[Any, Any], loss: str, most: int | None = EXAMPLES) -> tuple[Tensor, Tensor]:
-    """The first examples of a batch as tensors of the model's type and device."""
+    """Examples of a batch as tensors of the model's type and device, at most so many, drawn: data may be sorted."""
     import torch
 
     check_loss(loss)
     if not isinstance(batch, (tuple, list)) or len(batch) != 2:
         raise ParameterError(message("the data", "be a pair (inputs, targets)", type(batch).__name__))
     own = next(p for p in model.parameters() if p.is_floating_point())
-    x = inputs(model, torch.as_tensor(batch[0]).to(own.device))[:most]
-    y = torch.as_tensor(batch[1]).to(own.device)[: len(x)]
+    x = inputs(model, torch.as_tensor(batch[0]).to(own.device))
+    y = torch.as_tensor(batch[1]).to(own.device)
+    if most is not None and len(x) > most:
+        rows = torch.as_tensor(np.sort(np.random.default_rng(0).permutation(len(x))[:most]), device=own.device)
+        x, y = x[rows], y[rows]
     x = x.to(own.dtype) if x.is_floating_point() else x
     return x, y.to(own.dtype) if y.is_floating_point() else y
 

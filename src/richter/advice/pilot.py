@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from richter.advice.forecast import EXAMPLES, copied, trace_kernel
+from richter.advice.forecast import EXAMPLES, copied, examples, trace_kernel
 from richter.advice.norms import settle
 from richter.advice.objective import objective
 from richter.errors import ParameterError, RichterError, message
@@ -79,6 +79,7 @@ class Plan:
     batches: Sequence[Any]
     looks: tuple[int, ...]
     seed: int = 0
+    number: int = EXAMPLES  # of examples whose kernel is looked at
 
 
 @dataclass(frozen=True)
@@ -103,10 +104,10 @@ class Outcome:
 
 def plan(
     jobs: Sequence[Job], x: Tensor, y: Tensor, loss: str, optimiser: str, *, seconds: float, batch: int, seed: int,
-    steps: int | None,
+    steps: int | None, number: int = EXAMPLES,
 ) -> tuple[Plan, int]:  # fmt: skip
     """As many steps as fit into the time for all jobs, and for how many jobs there is time."""
-    one = lambda looks, count_: Plan(x, y, loss, optimiser, _batches(len(x), batch, count_, seed), looks, seed)
+    one = lambda looks, count_: Plan(x, y, loss, optimiser, _batches(len(x), batch, count_, seed), looks, seed, number)
     if steps is None:
         whole = time.monotonic()
         run(_fresh(jobs[0]), one((0, 1), 1))  # the first time everything is slower
@@ -202,9 +203,10 @@ def failed(problem: Exception) -> Outcome:
 def _look(net: nn.Module, plan: Plan, targets: Tensor, job: Job) -> tuple[Any, tuple[float, float]]:
     import torch
 
-    points = plan.x[:EXAMPLES]
-    with _as_trained(net, plan.x[:LOOKED_AT]), torch.no_grad():
-        loss = float(objective(net(plan.x[:LOOKED_AT]), targets[:LOOKED_AT], plan.loss))
+    points, _ = examples(net, (plan.x, plan.y), plan.loss, plan.number)
+    x, y = examples(net, (plan.x, targets), plan.loss, LOOKED_AT)
+    with _as_trained(net, x), torch.no_grad():
+        loss = float(objective(net(x), y, plan.loss))
     if not math.isfinite(loss):
         return None, (loss, math.nan)
     with _as_trained(net, points):

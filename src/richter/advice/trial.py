@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from richter.advice.forecast import Forecast, copied, examples, forecast
+from richter.advice.forecast import EXAMPLES, Forecast, copied, examples, forecast
 from richter.advice.levers import Candidate
 from richter.advice.norms import settle
 from richter.errors import RichterError
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 TIMES = 2.0  # by how much a prediction has to change the movement to be advised
+PATIENCE = 3.0  # seconds for a forecast
+FEWEST = 6  # examples of one
 LEAST = 1e-9  # a movement below this is none
 
 
@@ -31,6 +34,7 @@ class Start:
     optimiser: str
     goal: str
     seen: Forecast
+    number: int = EXAMPLES  # of examples that forecasts look at
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,14 +63,20 @@ class Trial:
 
 
 def start_of(model: nn.Module, x: Tensor, y: Tensor, loss: str, optimiser: str, goal: str) -> Start:
-    """The present start and its forecast."""
-    return Start(model, x, y, loss, optimiser, goal, forecast(model, (x, y), loss=loss, whole=len(x)))
+    """The present start and its forecast; of a large network on fewer examples, for there are many to come."""
+    begun = time.monotonic()
+    seen, number = forecast(model, (x, y), loss=loss, whole=len(x)), EXAMPLES
+    spent = time.monotonic() - begun
+    if spent > PATIENCE:
+        number = max(FEWEST, int(EXAMPLES * PATIENCE / spent))
+        seen = forecast(model, (x, y), loss=loss, whole=len(x), number=number)
+    return Start(model, x, y, loss, optimiser, goal, seen, number)
 
 
 def attempt(candidate: Candidate, start: Start) -> Trial:
     """Apply to a copy and forecast; an error if it does not apply."""
     net = copied(start.model).eval()
-    x, _ = examples(net, (start.x, start.y), start.loss)
+    x, _ = examples(net, (start.x, start.y), start.loss, start.number)
     settle(net, x)
     try:
         records = candidate.apply(net, x)
@@ -87,7 +97,9 @@ def attempt(candidate: Candidate, start: Start) -> Trial:
     if candidate.fixed:
         return replace(made, reaches=_reaches(start, 0.0))
     y = start.y * targets if targets != 1 else start.y
-    options: dict[str, Any] = {"loss": start.loss, "rates": last.rates, "whole": len(start.x)}
+    options: dict[str, Any] = {
+        "loss": start.loss, "rates": last.rates, "whole": len(start.x), "number": start.number,
+    }  # fmt: skip
     seen = forecast(last.model, (start.x, y), **options)
     speed = start.seen.fastest / seen.fastest if seen.fastest > 0 else 1.0
     if start.goal == "faster-features":  # the same number of steps at the same speed
