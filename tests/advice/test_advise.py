@@ -210,3 +210,22 @@ def test_wrong_requests_are_told_in_one_line(name: str) -> None:
 def test_the_verbs_are_public() -> None:
     assert richter.advise is advise and callable(richter.predict) and callable(richter.move)
     assert {"moves", "advice", "sweep"} <= set(dir(richter))
+
+
+def test_transfer_is_measured_where_networks_of_several_widths_can_be_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("richter.advice.transfer.WIDTHS", (16, 64, 256))
+    wide = lambda width, seed: mlp(4, [width], 1, start="torch", rng=seed)
+    made = advise(wide(64, 0), regression(), "transfer-across-width", wide=wide, steps=5, progress=False)
+    assert made.best.measured is not None and made.best.measured.reached
+    assert made.best.expected is not None and made.best.expected.label == "feature-learning"
+    assert made.best.measured.movement < made.best.measured.before
+    wrong: Any = lambda width, seed: 3
+    with pytest.raises(ParameterError, match="one for every"):
+        advise(wide(64, 0), regression(), "transfer-across-width", wide=wrong)
+
+
+def test_a_large_network_is_looked_at_on_fewer_examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("richter.advice.trial.LARGE", 10)
+    monkeypatch.setattr("richter.advice.trial.PATIENCE", 0.0)
+    made = advise(mlp(4, [16], 1), regression(), "lazier")
+    assert any("on 6 examples" in note for note in made.notes)

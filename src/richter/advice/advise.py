@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from richter.advice import pilot as trying
-from richter.advice.forecast import EXAMPLES, copied
+from richter.advice.forecast import EXAMPLES, copied, examples
 from richter.advice.given import built, check_model, given
 from richter.advice.levers import CHANGED, DEARER, GOALS, Candidate, Situation, check_goal, ladders, situation
 from richter.advice.objective import default_loss
 from richter.advice.option import COSTS, Advice, Expected, Option
 from richter.advice.predict import predict
 from richter.advice.snippet import round_to, snippet, source_of
+from richter.advice.transfer import across
 from richter.advice.trial import Start, Trial, better, goal_movement, mildest, start_of
 from richter.errors import OutsideTheoryError, ParameterError, RichterError, UnknownNameError, message, nearest
 from richter.probes.observe import torch_library
+from richter.training.progress import bar
+
+if TYPE_CHECKING:
+    from torch import nn
 
 OPTIMISERS = ("sgd", "adam", "adamw")
 ADAM_RATE = 1e-3
@@ -39,6 +45,7 @@ def advise(
     batch: int | None = None,
     pilot: float | None = None,
     steps: int | None = None,
+    wide: Callable[[int, int], nn.Module] | None = None,
     seed: int = 0,
     progress: bool | None = None,
 ) -> Advice:
@@ -58,6 +65,7 @@ def advise(
         batch: examples per step in the pilot, 64 by default.
         pilot: seconds that may be spent on trying; None for no pilot.
         steps: of every run of the pilot; by default as many as fit into the time.
+        wide: (width, seed) → a network; the pilot of transfer-across-width trains it at widths from 32 to 256.
         seed: of the order of the examples in the pilot.
         progress: show a bar; by default if standard error is a terminal.
 
@@ -89,8 +97,16 @@ def advise(
         raise OutsideTheoryError(message(f"the model, for the goal {goal},", "take at least one move", reasons))
     outcomes: dict[str, trying.Outcome] = {}
     facts: dict[str, object] | None = None
-    if goal == "transfer-across-width" and (pilot is not None or steps is not None):
-        notes.append("No pilot: one width cannot show what carries over to others; richter.moves.width_check can.")
+    if goal == "transfer-across-width" and wide is not None:
+        with bar("pilot: widths", len(trials) + 1, show=progress) as tell:
+            found = across(
+                wide, [t.candidate for t in trials], examples(net, (x, y), loss, BATCH), loss=loss, steps=steps,
+                optimiser=optimiser, rate=rate, factors=[t.rate for t in trials], tell=tell,
+            )  # fmt: skip
+        outcomes = {t.candidate.code: outcome for t, outcome in zip(trials, found, strict=True)}
+        trials = sorted(trials, key=lambda trial: _measured_order("lazier", trial, outcomes[trial.candidate.code]))
+    elif goal == "transfer-across-width" and (pilot is not None or steps is not None):
+        notes.append("No pilot: one width cannot show what carries over to others. Give wide=(width, seed) → network.")
     elif pilot is not None or steps is not None:
         outcomes, facts = _pilot(start, trials[:TRIED], rate, batch or BATCH, pilot or math.inf, steps, seed, progress)
         notes.append(_pilot_says(facts, goal))
@@ -108,8 +124,6 @@ def choose(
     start: Start, seen: Situation, progress: bool | None = None
 ) -> tuple[list[Trial], dict[str, str], list[str]]:
     """The mildest candidate of every lever that reaches the goal on paper, in order; what is refused and why."""
-    from richter.training.progress import bar
-
     refused: dict[str, str] = {}
     trials: list[Trial] = []
     known = list(ladders(start.goal, seen))
@@ -157,10 +171,6 @@ def _pilot(
     start: Start, trials: list[Trial], rate: float, batch: int, seconds: float, steps: int | None, seed: int,
     progress: bool | None,
 ) -> tuple[dict[str, trying.Outcome], dict[str, object]]:  # fmt: skip
-    import time
-
-    from richter.training.progress import bar
-
     begun = time.monotonic()
     slower = lambda t: SLOWER.get(t.candidate.lever, 1.0) if t.candidate.cost == DEARER else 1.0
     jobs = [trying.Job(copied(start.model), rate, {}), *(

@@ -91,6 +91,7 @@ class Option:
             m = self.measured
             got = "reaches the goal" if m.reached else "does not reach the goal"
             end = f"1 − cosine {m.turn:.2g}, loss {m.loss:.4g}, layer alignment {m.alignment:.2f}"
+            end = end if math.isfinite(m.loss) else "how it moves at several widths"
             told = f"{m.movement:.3g} instead of {m.before:.3g} ({_times(m.ratio)})"
             lines += [f"   pilot: {told} {m.says}; {end}: {got}"]
         lines += [f"   keeps: {self.keeps}", f"   costs: {self.pays}"]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 TIMES = 2.0  # by how much a prediction has to change the movement to be advised
 PATIENCE = 3.0  # seconds for a forecast
+LARGE = 300_000  # parameters; a small network is slow only at the first call of all
 FEWEST = 6  # examples of one
 LEAST = 1e-9  # a movement below this is none
 
@@ -67,7 +68,7 @@ def start_of(model: nn.Module, x: Tensor, y: Tensor, loss: str, optimiser: str, 
     begun = time.monotonic()
     seen, number = forecast(model, (x, y), loss=loss, whole=len(x)), EXAMPLES
     spent = time.monotonic() - begun
-    if spent > PATIENCE:
+    if spent > PATIENCE and sum(p.numel() for p in model.parameters()) > LARGE:
         number = max(FEWEST, int(EXAMPLES * PATIENCE / spent))
         seen = forecast(model, (x, y), loss=loss, whole=len(x), number=number)
     return Start(model, x, y, loss, optimiser, goal, seen, number)

@@ -27,6 +27,10 @@ def advise(
     optimiser: Annotated[str, typer.Option("--optimiser", help="sgd, adam or adamw.")] = "sgd",
     rate: Annotated[float | None, typer.Option("--rate", help="Your learning rate; default: a stable one.")] = None,
     batch: Annotated[int | None, typer.Option("--batch", help="Examples per step of the pilot.")] = None,
+    wide: Annotated[
+        str | None,
+        typer.Option("--wide", help="module:function of (width, seed), for the pilot of transfer-across-width."),
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of the order of the examples in the pilot.")] = 0,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the code of the first option (.py).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the advice as JSON.")] = False,
@@ -44,7 +48,7 @@ def advise(
 
     made = call(
         factory(model), str(data), goal, loss=loss, optimiser=optimiser, rate=rate, batch=batch, pilot=pilot,
-        steps=steps, seed=seed,
+        steps=steps, wide=None if wide is None else factory(wide), seed=seed,
     )  # fmt: skip
     if out is not None:
         from richter.training.checkpoints import write
