@@ -40,7 +40,7 @@ class TeacherPlane(AbstractExperiment):
     places = (KUN24["Fig. 1"], KUN24["App. D.1"])
     presets = {
         "smoke": {"seeds": 8, "steps": 10_000, "rate": 1e-2},
-        "laptop": {},
+        "laptop": {"seeds": 8},
         "paper": {"seeds": 32},
     }
     width: int = setting(50, "the student's neurons", symbol="h", low=2, high=1000)
