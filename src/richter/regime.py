@@ -37,6 +37,9 @@ AGREEMENT = 0.95
 LOSS_FELL = 0.1
 # A run that still learns: over the last half of the recorded time the loss falls by more than this share of its start.
 STILL_FALLS = 0.05
+# Delayed-rich cannot be told from rich where more than this share of the movement lies between the two looks around
+# the fit time, which do not agree.
+MISSED = 0.5
 # frozen: neither the kernel nor the loss moves by more than this share.
 FROZEN_BELOW = 1e-6
 # minimum-features: κ_CKA to the minimum-projection operator stays below this (NAM24 ch. 2).

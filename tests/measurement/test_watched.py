@@ -14,7 +14,7 @@ import xarray as xr  # noqa: E402
 
 import richter  # noqa: E402
 from richter.figure.run import run_figures  # noqa: E402
-from richter.probes.verdict import fit_time  # noqa: E402
+from richter.probes.recorded_run import fit_time  # noqa: E402
 from richter.training import mlp  # noqa: E402
 
 
@@ -70,3 +70,23 @@ def test_the_clock_survives_the_file(tmp_path: Path) -> None:
     watched(lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.5), file=tmp_path / "run.nc")
     ds = richter.schema.load(tmp_path / "run.nc")
     assert (ds.attrs["clock"], float(ds.attrs["pace"])) == ("flow", 2.0)
+
+
+def looked_at(known: list[bool]) -> xr.Dataset:
+    """A run that is rich at t = 3, its fit time 2, whose kernel was read at some of the moments only."""
+    t, change = [0.0, 1.0, 1.9, 2.1, 3.0, 4.0], [0.0, 0.2, 0.38, 0.42, 0.6, 0.8]
+    seen = [value if yes else float("nan") for value, yes in zip(change, known, strict=True)]
+    kernel = ("step", seen, {"kind": "full", "fit_rate": "1.5"})
+    loss = ("step", [1.0, 0.5, 0.3, 0.2, 0.1, 0.1])
+    return xr.Dataset(
+        {"kernel_change_full": kernel, "loss": loss}, {"step": range(6), "t": ("step", t)}, {"clock": "flow"}
+    )
+
+
+def test_looks_that_were_left_out_do_not_hide_when_the_kernel_moved_unless_they_do() -> None:
+    for known in ([True] * 6, [True, True, False, False, True, True], [True, True, True, False, False, True]):
+        regime = richter.measure(looked_at(known)).regime
+        assert (regime.label, regime.evidence["early_share"].value) == ("rich", pytest.approx(0.5, rel=1e-12))
+    blind = richter.measure(looked_at([True, False, False, False, False, True])).regime
+    assert blind.label == "rich" and "early_share" not in blind.evidence
+    assert any("was not looked at around the time" in reason for reason in blind.reasons)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from richter.figure.build import axis_label
 from richter.figure.data import Figure, Mark, Panel, mark
 from richter.maths.resampling import interval
-from richter.probes.verdict import fit_time
+from richter.probes.recorded_run import fit_time
 from richter.regime import COVERED, LAZY_BELOW, MINIMUM_FEATURES_BELOW
 
 if TYPE_CHECKING:

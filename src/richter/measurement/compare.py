@@ -10,7 +10,8 @@ import numpy as np
 
 from richter.errors import OutsideTheoryError, ParameterError, message, show
 from richter.measurement.measured import Measured
-from richter.probes.verdict import in_time, verdict
+from richter.probes.recorded_run import in_time
+from richter.probes.verdict import verdict
 from richter.regime import Regime
 from richter.schema import load
 from richter.theory.base import AbstractTheory

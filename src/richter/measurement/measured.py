@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from richter.errors import ParameterError, message, show
+from richter.errors import ParameterError, RichterError, message, show
 from richter.measurement.points import POINTS, as_batch
 from richter.probes.moments import AbstractMoments, Past
-from richter.probes.observe import torch_library
+from richter.probes.observe import numbers, torch_library, tried
 from richter.probes.verdict import verdict
 from richter.regime import RESAMPLES, Regime
 from richter.schema import load
@@ -171,10 +171,7 @@ def recorder_for(
 
 def output_count(model: nn.Module, x: Any) -> int:
     """How many outputs the model has per example."""
-    from richter.probes.observe import evaluated, first_tensor, undisturbed
-
-    with evaluated(model), undisturbed(model):
-        return int(first_tensor(model(x[:1]), "the model").numel())
+    return int(tried(model, x).numel())
 
 
 def _recorded(run: Any) -> tuple[Any, ...] | None:
@@ -222,7 +219,12 @@ def _see(model: nn.Module, recorder: Recorder, states: Sequence[Any], progress: 
         with bar("measuring", len(states), show=progress) as tell:
             for done, state in enumerate(states):
                 put(model, state.tensors, state.path)
-                recorder.see(state.step, model)
+                try:
+                    for name, value in model.named_parameters():
+                        numbers(value, name)
+                    recorder.see(state.step, model)
+                except RichterError as problem:
+                    raise type(problem)(f"At step {state.step} ({state.path}): {problem}") from None
                 tell(done + 1)
         recorder.record.attrs["ended"] = "measured from checkpoints"
     finally:

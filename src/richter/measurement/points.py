@@ -10,6 +10,7 @@ import numpy as np
 
 from richter.errors import FileError, ParameterError, message
 from richter.params import count
+from richter.probes.observe import inputs as checked
 from richter.probes.observe import torch_library
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def as_batch(model: nn.Module, probe: Any, points: int | None = POINTS, seed: in
     inputs, targets = made
     if inputs is None or inputs.ndim == 0 or not len(inputs):
         raise ParameterError(message("the probe", "hold at least one example", None))
+    checked(model, inputs)
     if targets is not None and (targets.ndim == 0 or len(targets) != len(inputs)):
         raise ParameterError(
             message("the probe's targets", f"be one per example, {len(inputs)}", f"shape {tuple(targets.shape)}")

@@ -167,6 +167,10 @@ class FeatureSpectrum(AbstractProbe):
         passed = one_pass(model, batch, self.layer)
         targets, _ = _targets(batch[1], passed.outputs.shape[-1])
         learned = flat(numbers(passed.outputs, "the model's output"))
+        if not passed.features.any():
+            name = self.layer or last_layer(model, batch[0], required=False)
+            what = f"the output of `{name}`" if self.layer else f"the features, which `{name}` reads,"
+            raise ParameterError(message(what, "not be 0 on every example", f"{passed.features.shape[1]} zeros each"))
         made, _ = _of_arrays(passed.features, targets, learned, None)
         return {v.name: made[v.name][1] for v in self.variables}
 

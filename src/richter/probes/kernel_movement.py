@@ -61,7 +61,9 @@ class _KernelMovement(AbstractProbe):
     kind: ClassVar[Kind]
 
     def lacks(self, model: nn.Module, batch: Any) -> str:
-        """Outputs that are not too many."""
+        """Parameters, and outputs that are not too many."""
+        if next(model.parameters(), None) is None:
+            return "parameters"
         if self.largest is None:
             return ""
         x, _ = self._part(batch)

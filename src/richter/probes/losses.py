@@ -24,6 +24,7 @@ LOSSES = {
     "square": "mean over the examples of ‖f − y‖², without ½, as XU24",
     "cross-entropy": "mean over the examples of −log softmax(f) at the class",
 }
+IGNORED = -100  # a class number that torch's cross-entropy passes over
 LARGEST = 10_000  # values of the output that are kept at each moment
 
 
@@ -79,6 +80,12 @@ class Loss(AbstractProbe):
         """Only which loss it is."""
         if isinstance(self.loss, str):
             check_loss(self.loss)
+        y = batch[1][batch[1] != IGNORED]
+        if not callable(self.loss) and not y.is_floating_point() and y.numel():
+            classes = one_pass(model, batch).outputs.shape[-1]
+            if not 0 <= int(y.min()) <= int(y.max()) < classes:
+                must = f"be class numbers from 0 to {classes - 1}, one for each output"
+                raise ParameterError(message("the probe's targets", must, f"{int(y.min())} to {int(y.max())}"))
         return Snapshot(notes={"loss": self._says(batch[1])})
 
     def measure(self, model: nn.Module, batch: Any, origin: Snapshot) -> Mapping[str, Reading]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from richter.errors import MissingExtraError, ParameterError, UnknownNameError, message, nearest
+from richter.errors import MissingExtraError, ParameterError, RichterError, UnknownNameError, message, nearest
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -115,11 +115,33 @@ def layer(model: nn.Module, name: str) -> nn.Module:
     return known[name]
 
 
+def tried(model: nn.Module, x: Tensor) -> Tensor:
+    """What the model gives for the first example, or one line that names the layer at which it fails."""
+    torch = torch_library("A probe")
+    entered: list[Any] = []
+    hook = torch.nn.modules.module.register_module_forward_pre_hook(lambda module, _: entered.append(module))
+    try:
+        with evaluated(model), undisturbed(model):
+            value = model(x[:1])
+    except RichterError:
+        raise
+    except Exception as problem:
+        names = {id(module): name for name, module in model.named_modules()}
+        name = next((names[id(module)] for module in reversed(entered) if id(module) in names), "")
+        why = " ".join(str(problem).split())[:160] or type(problem).__name__
+        got = f"shape {tuple(x.shape)}, with which `{name or type(model).__name__}` fails: {why}"
+        raise ParameterError(message("the probe's inputs", "be what the model takes", got)) from None
+    finally:
+        hook.remove()
+    return first_tensor(value, "the model")
+
+
 def as_tensor(value: Any, name: str) -> Tensor:
     """The output of a layer, if it is a tensor."""
     torch = torch_library("A probe")
     if not isinstance(value, torch.Tensor):
-        advice = "Name a layer that returns one tensor."
+        whole = name == "the model"
+        advice = "Wrap it in a module that returns one." if whole else "Name a layer that returns one tensor."
         raise ParameterError(message(f"the output of `{name}`", "be a tensor", type(value).__name__, advice))
     return value
 

@@ -13,7 +13,7 @@ import numpy as np
 from richter.errors import ParameterError, message
 from richter.params import count
 from richter.probes.moments import AbstractMoments
-from richter.probes.observe import inputs, torch_library, unwrapped
+from richter.probes.observe import inputs, torch_library, tried, unwrapped
 from richter.probes.observe import layer as named_layer
 from richter.probes.probe import AbstractProbe
 from richter.probes.recorder import Logger, Rate, Recorder
@@ -129,6 +129,7 @@ def watch(
     if not isinstance(model, torch.nn.Module):
         raise ParameterError(message("the model", "be a torch module", type(model).__name__))
     batch = _batch(unwrapped(model), probe)
+    tried(unwrapped(model), batch[0])
     if layer is not None:
         named_layer(unwrapped(model), layer)
     explain, pace = "", 1.0
