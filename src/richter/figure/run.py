@@ -174,7 +174,7 @@ def _marks(ds: Any, name: str, curve: Curve, label: str, x_log: bool) -> tuple[l
         title = ", ".join(part for part in (label, words) if part)
         y = np.asarray(value.isel(at).values, dtype=np.float64)[kept]
         seen = np.isfinite(y)
-        if not seen.any():
+        if seen.sum() < min(2, len(x)):  # one of many moments is no curve
             continue
         made.append(mark("line", x[seen], y[seen], role="measured", label=title, colour=title or None, group=title))
         if again in ds and not at:

@@ -118,8 +118,8 @@ def measure(
     plain = optimiser in PLAIN
     clock = None if rate is None or not plain else rate / (1 - momentum)
     recorder = recorder_for(
-        model, batch, rate=clock, explain="" if plain and not momentum else "not plain gradient descent", loss=loss,
-        rates=rates, examples=examples, kernel=kernel, layer=layer, draws=draws, seed=seed,
+        model, batch, rate=clock, explain="the gradients between the checkpoints are not seen", loss=loss, rates=rates,
+        examples=examples, kernel=kernel, layer=layer, draws=draws, seed=seed,
     )  # fmt: skip
     ds = _see(model, recorder, states, progress)
     return Measured((ds,), verdict(ds))

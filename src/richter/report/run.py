@@ -59,10 +59,10 @@ def verdict_blocks(regime: Regime, name: str = "") -> list[page.Html]:
     return [
         page.heading(head, 2),
         page.text(f"{label}: {LABELS.get(label, 'no rule is recorded for this label')}.", "verdict"),
-        page.table(
+        page.findings(
             "The numbers of the verdict, with their 95 % interval over resampled probe points and seeds.",
             ("number", "value", "interval", "threshold", "what it is"),
-            rows,
+            [("", row) for row in rows],
         ),
         *([page.terms([(words, list(said)) for words, said in lists if said])] if any(s for _, s in lists) else []),
     ]
@@ -110,6 +110,6 @@ def numbers_section(runs: Sequence[tuple[str, xr.Dataset]], regimes: Sequence[Re
 def _row(name: str, item: Evidence) -> tuple[str, ...]:
     shown = item.value if isinstance(item.value, str) else number(float(item.value), 3)
     ends = None if item.interval is None else [number(float(x), 3) for x in item.interval]
-    within = "–" if ends is None else "\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}".join(ends)
-    against = "–" if item.threshold is None else number(item.threshold, 3)
+    within = "" if ends is None else " to ".join(ends)
+    against = "" if item.threshold is None else number(item.threshold, 3)
     return (name, shown, within, against, item.says)
