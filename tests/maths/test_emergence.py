@@ -92,6 +92,19 @@ def test_calibrations_find_the_number_and_their_intervals_cover_it(seed: int, ov
     assert surer.interval[1] / surer.interval[0] < found.interval[1] / found.interval[0]
 
 
+@pytest.mark.parametrize("error", [None, 0.01, 3.0])
+def test_the_interval_is_students_for_a_curve_that_is_linear_in_the_logarithm(error: float | None) -> None:
+    x = np.array([1.0, 2.0, 4.0, 7.0])
+    y = np.array([0.6, 1.5, 2.7, 5.1])
+    slope = (x * y).sum() / (x * x).sum()
+    scatter = ((y - slope * x) ** 2).sum() / 3
+    variance = scatter if error is None else max(scatter, error**2)  # no surer than the points' scatter
+    half = student.ppf(0.95, 3) * np.sqrt(variance / (x * x).sum())
+    found = calibrate(x, y, lambda x, n: np.log(n) * x, (1e-2, 1e2), error, confidence=0.9)
+    assert_close(found.value, np.exp(slope), SOLVED)
+    assert_close(found.interval, (np.exp(slope - half), np.exp(slope + half)), SOLVED)
+
+
 def one_of_many(share: float, t: np.ndarray, rate: float) -> np.ndarray:
     return emergence_in_time(t, share, 5.0, 1e-3, 0.05, rate)
 

@@ -11,7 +11,7 @@ from richter.errors import ParameterError
 from richter.figure import emergence_figure, scaling_figure
 from richter.maths.emergence import emergence_in_time
 from richter.maths.skills import skill_frequencies
-from richter.testing.tolerances import IDENTITY, assert_close
+from richter.testing.tolerances import IDENTITY, SOLVED, assert_close
 from richter.theory import MultilinearSkills, calibrate_emergence, emergence, learning_curves, scaling
 from richter.theory.scaling import BOTTLENECKS
 
@@ -43,6 +43,19 @@ def test_a_law_is_not_called_valid_where_its_error_changes_sign() -> None:
     whole = ds.whole_parameters.values[0]
     assert (np.abs(whole - ds.best_parameters.values[0])[1:] < 1.5).all() and (whole % 1 == 0).all()
     assert np.isnan(scaling("compute", [1.0, 2.0, 4.0], alpha=0.1).whole_parameters).all()
+
+
+@pytest.mark.parametrize("n_skills", [np.inf, 50_000])
+@pytest.mark.parametrize("over", ["time", "data", "parameters"])
+def test_slopes_do_not_depend_on_the_points_asked_for(over: str, n_skills: float) -> None:
+    ends = (1e3, 1e4)
+    coarse = scaling(over, [ends[0], 3e3, ends[1]], alpha=[0.1, 0.6], n_skills=n_skills)
+    fine = scaling(over, np.geomspace(*ends, 400), alpha=[0.1, 0.6], n_skills=n_skills)
+    assert_close(coarse.exponent.isel({over: [0, -1]}), fine.exponent.isel({over: [0, -1]}), SOLVED)
+    there = fine[over].values
+    slope = np.gradient(np.log(fine.loss.values), np.log(there), axis=1)
+    assert np.abs(fine.exponent.values - slope)[:, 1:-1].max() < 2e-4  # differences of second order, steps of 0.6 %
+    assert (fine.exponent.values < 0).all()
 
 
 def test_a_finite_number_of_skills_bends_the_law_as_corrected() -> None:

@@ -41,6 +41,8 @@ CONDITIONS = {
     "parameters": "always",
     "compute": "2ηAST* ≫ ln r and N* ≫ 1",
 }
+STEP = 1e-4  # of ln x, for slopes of a smooth curve: their error is 1e-9
+TINY = float(np.finfo(float).tiny)
 _MUST = {"initial": "lie between 0 and the target", "n_skills": "be a whole number ≥ 1, or inf"}
 # Relative difference of law and exact loss up to which the law is called valid; over compute N is a whole number.
 TOLERANCES = {"time": 1e-4, "data": 1e-4, "parameters": 1e-4, "compute": 1e-2}
@@ -116,12 +118,13 @@ def scaling(
             raise ParameterError(message(f"`{name}`", must, value))
     if x.size < 3 or (np.diff(x) <= 0).any():
         raise ParameterError(message("`values`", "be at least three increasing numbers", x))
-    made = _RULES[over](x, a[:, None], float(target), float(initial), float(eta), float(n_skills))
+    given = float(target), float(initial), float(eta), float(n_skills)
+    made = _RULES[over](x, a[:, None], *given)
     with np.errstate(divide="ignore", invalid="ignore"):
         made["relative_error"] = made["law"] / made["loss"] - 1
     close = np.broadcast_to(np.abs(made["relative_error"]) <= TOLERANCES[over], (a.size, x.size))
     made["valid"] = close & np.concatenate([close[:, 1:], close[:, -1:]], axis=1)  # not where the error changes sign
-    made["exponent"] = local_exponents(x, made["loss"])
+    made["exponent"] = _slopes(over, x, a[:, None], made["loss"], given)
     return _labelled(over, x, a, made, {"S": target, "R(0)": initial, "η": eta, "n_s": n_skills})
 
 
@@ -210,6 +213,25 @@ def _over_compute(x: Floats, a: Floats, S: float, start: float, eta: float, n: f
         "added": added.loss, "added_parameters": added.parameters,
         "lead": 2 * eta * zipf_constant(a) * S * best.time / max(np.log(S / start - 1), 1.0),
     }  # fmt: skip
+
+
+def _slopes(over: str, x: Floats, a: Floats, loss: Floats, given: tuple[float, float, float, float]) -> Floats:
+    """d ln L/d ln x of the exact loss at each x, however far apart they are; over compute from the x given."""
+    S, start, eta, n = given
+    if over == "compute":
+        return local_exponents(x, loss)
+    positive = loss > 0
+    if over == "parameters":  # dζ(s, N + 1)/dN = −s ζ(s + 1, N + 1)
+        from scipy.special import zeta
+
+        slope = -(a + 1) * x * S**2 * zipf_constant(a, n) / 2 * zeta(a + 2, x + 1)
+        return np.where(positive, slope, np.nan) / np.where(positive, loss, 1.0)
+    exact = {
+        "time": lambda at: multilinear_loss(at, a, S, start, eta, n),
+        "data": lambda at: expected_data_loss(at, a, S, start, n),
+    }[over]
+    high, low = (np.log(np.where(positive, np.maximum(exact(x * np.exp(h)), TINY), 1.0)) for h in (STEP, -STEP))
+    return np.where(positive, (high - low) / (2 * STEP), np.nan)
 
 
 _RULES = {"time": _over_time, "data": _over_data, "parameters": _over_parameters, "compute": _over_compute}
