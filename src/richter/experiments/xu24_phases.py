@@ -161,7 +161,7 @@ class Phases(AbstractExperiment):
                 row = middle.sel(column=column_name, variant=variant)
                 marks.append(mark("line", ds.kappa, row, role="measured", colour=words, label=words, group=words))
                 marks.append(mark("points", ds.kappa, row, role="measured", colour=words, group=words))
-            height = 0.2 if variant == "+" else 4e-5
+            height = 0.2 if variant == "+" else 1.5 * float(middle.min())
             marks.append(mark("text", [float(ds.kappa[0])], [height], role="guide", label=says))
         panels.append(
             Panel(tuple(marks), x="κ: width", y="|ζ(∞)|: final alignment of the layers", x_log=True, y_log=True,
@@ -200,11 +200,11 @@ def _table() -> Panel:
             pair = [f"{float(str(row[key])) + 0.0:g}" for key in (f"c_eta{kind}", f"c_gamma{kind}") if key in row]
             if pair:
                 says = ", ".join(pair).replace("-", "−")
-                marks.append(mark("text", [SPACE * j + 0.1], [up - 0.22], role="guide", label=says))
+                marks.append(mark("text", [SPACE * j - 0.1], [up - 0.6], role="guide", label=says))
     for i, words in enumerate(kinds.values()):
         marks.append(mark("text", [-3.4], [len(kinds) - 1.22 - i], role="guide", label=words))
     return Panel(tuple(marks), x="scaling", y="choice", title="(c) Table 1: phase, and c_η, c_γ", frame=False,
-                 x_range=(-3.5, SPACE * len(rows) - 0.2), y_range=(-0.6, len(kinds) + 0.4))  # fmt: skip
+                 x_range=(-3.5, SPACE * len(rows) - 0.2), y_range=(-0.8, len(kinds) + 0.4))  # fmt: skip
 
 
 def _borders(c_u: float, c_w: float) -> list[Mark]:
