@@ -114,6 +114,10 @@ def numbers(what: str, value: object, advice: str = "") -> Floats:
         if raw.dtype.kind not in "fiu":
             raise TypeError
         array = raw.astype(np.float64)
+    except OverflowError:
+        raise ParameterError(
+            message(what, f"be at most {LARGEST:g} in magnitude", "an integer beyond every float", "Rescale the problem.")
+        ) from None
     except (TypeError, ValueError):
         raise ParameterError(
             message(what, "be a number or a rectangular array of numbers", show(value), advice)

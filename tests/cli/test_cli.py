@@ -137,6 +137,10 @@ def test_wrong_input_is_one_line_and_exit_2(capsys: pytest.CaptureFixture[str], 
         ('{"a0": 1, "what": 2}', "SingleNeuron has no parameter `what`."),
         ('{"a0": null, "w0": [1], "beta_star": [1]}', "`a0` of SingleNeuron must be a number"),
         ('{"a0": NaN, "w0": [1], "beta_star": [1]}', "`a0` of SingleNeuron must be finite. Got nan."),
+        (
+            '{"a0": 1' + 400 * "0" + ', "w0": [1], "beta_star": [1]}',
+            "`a0` of SingleNeuron must be at most 1e+30 in magnitude. Got an integer beyond every float.",
+        ),
     ],
 )
 def test_broken_parameter_files(capsys: pytest.CaptureFixture[str], tmp_path: Path, content: str, text: str) -> None:

@@ -35,7 +35,7 @@ def check_times(t: object) -> Floats:
     """
     try:
         times = np.atleast_1d(np.asarray(t, dtype=np.float64))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ParameterError(message("the times", "be numbers", show(t), "Use 0,0.5,1,inf.")) from None
     if times.ndim != 1:
         raise ParameterError(message("the times", "be a list", f"shape {times.shape}"))
