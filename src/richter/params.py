@@ -116,7 +116,9 @@ def numbers(what: str, value: object, advice: str = "") -> Floats:
         array = raw.astype(np.float64)
     except OverflowError:
         raise ParameterError(
-            message(what, f"be at most {LARGEST:g} in magnitude", "an integer beyond every float", "Rescale the problem.")
+            message(
+                what, f"be at most {LARGEST:g} in magnitude", "an integer beyond every float", "Rescale the problem."
+            )
         ) from None
     except (TypeError, ValueError):
         raise ParameterError(
