@@ -11,6 +11,7 @@ from richter.maths.extended_skills import (
     basis_shares,
     basis_strength,
     effective_strength,
+    endless_gram,
     extended_coefficients,
     extended_end,
     extended_flow,
@@ -207,6 +208,22 @@ def test_endless_data_decouple_the_basis_functions(seed: int) -> None:
         assert_close(basis_strength(r, BASIS, 1, 1.3)[0], r * (1.3 / np.sqrt(BASIS)) / np.sqrt(BASIS), IDENTITY)
 
 
+@pytest.mark.place(NAM24["Eq. B.46"])
+def test_the_gram_matrix_of_many_examples_is_the_endless_one(seed: int) -> None:
+    rng = np.random.default_rng([seed, 57])
+    P, D, draws = np.array([0.7, 0.3]), 400, 300
+    limit = endless_gram(P, np.array([[True] * 3, [True, True, False]]))
+    grams = np.zeros((draws, 2, 3, 3))
+    for i in range(draws):
+        for k, count in enumerate(rng.multinomial(D, P)):
+            phi = rng.choice([-1.0, 1.0], (3, count)) * np.array([1.0, 1.0, 1.0 if k == 0 else 0.0])[:, None]
+            grams[i, k] = phi @ phi.T / D
+    varies = grams.std(axis=0) > 0
+    assert (limit[~varies] == 0).all() and varies.sum() == 9 + 4
+    for column, told in zip(grams[:, varies].T, limit[varies], strict=True):
+        assert_within_errors(column, told)
+
+
 @pytest.mark.place(NAM24["Eq. C.5"], NAM24["Eq. C.6"])
 def test_the_linear_model_with_the_same_functions_is_as_good_a_few_shot_learner(seed: int) -> None:
     rng = np.random.default_rng([seed, 56])
@@ -215,8 +232,8 @@ def test_the_linear_model_with_the_same_functions_is_as_good_a_few_shot_learner(
         phi = rng.normal(size=(12, count))
         end = linear_few_shots(phi, aim)
         flow = lambda w, phi=phi: -phi @ (w @ phi - aim @ phi) / phi.shape[1]
-        path = integrate(flow, np.zeros(12), np.array([0.0, 3e4]))[:, 1]
         if count != 12:  # a square matrix may have a direction that takes too long
+            path = integrate(flow, np.zeros(12), np.array([0.0, 3e4]), method="LSODA")[:, 1]
             assert_close(path, end, SOLVED, scale=1.0, times=100)
         a, B = extended_end(np.array([1e-6]), np.zeros((1, 12)), (phi @ phi.T)[None], aim[None])
         assert_close(a[0] * B[0], end, SOLVED, scale=1.0)

@@ -7,8 +7,8 @@ import pytest
 
 from richter.maths.eigenfunctions import spectrum_of_features
 from richter.maths.integrate import integrate
-from richter.maths.kernel_operator import diagonal_intensity, function_flow, intensity, kernel_operator
-from richter.maths.linear import weight_flow
+from richter.maths.kernel_operator import diagonal_intensity, function_flow, intensity, kernel_operator, mode_flow
+from richter.maths.linear import linear_modes, weight_flow
 from richter.refs import NAM24
 from richter.testing.tolerances import IDENTITY, SOLVED, assert_close
 
@@ -64,6 +64,22 @@ def test_intensities_are_the_eigenvalues(seed: int) -> None:
     assert_close(found.intensity, values[::-1], IDENTITY, times=100)
     for k in range(3):
         assert_close(kernel_operator(phi, e[k]), values[::-1][k] * e[k], IDENTITY, scale=values[-1], times=100)
+
+
+@pytest.mark.place(NAM24["Eq. 1.23"], NAM24["Eq. 1.24"])
+def test_each_eigenfunction_is_learned_alone(seed: int) -> None:
+    # −ηρ_k(⟨e_k|f⟩ − ⟨e_k|f*⟩), whatever the other modes do; and its solution follows the weights.
+    phi, target = sample(seed, 7)
+    values, vectors = np.linalg.eigh(phi @ phi.T / 40)
+    e = (vectors.T @ phi) / np.sqrt(values[:, None])
+    w, eta = np.random.default_rng([seed, 8]).normal(size=3), 0.4
+    coefficient = e @ (w @ phi) / 40
+    told = -eta * values * (coefficient - e @ target / 40)
+    assert_close(mode_flow(phi, e, w @ phi, target, eta), told, IDENTITY, scale=np.abs(told).max(), times=100)
+    t = np.array([0.0, 0.5, 3.0])
+    path = integrate(lambda v: weight_flow(v, phi, target, eta / 40), w, t)
+    now, _ = linear_modes(t, values[:, None], (e @ target / 40)[:, None], eta, coefficient[:, None])
+    assert_close(now, e @ (path.T @ phi).T / 40, SOLVED, scale=1.0)
 
 
 @pytest.mark.place(NAM24["Eq. 3.11"])

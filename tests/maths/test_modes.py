@@ -89,7 +89,7 @@ def test_stage_overlap(seed: int) -> None:
         assert_close(net.stage_overlap(), [float(epsilon)], SOLVED, says="DiagonalNetwork")
 
 
-@pytest.mark.place(NAM24["Eq. A.8"], NAM24["Eq. A.9"], NAM24["App. A.2"])
+@pytest.mark.place(NAM24["Eq. A.7"], NAM24["Eq. A.8"], NAM24["Eq. A.9"], NAM24["App. A.2"])
 def test_flow_weights_end_at_the_minimum_norm_solution(seed: int) -> None:
     rng = np.random.default_rng([seed, 54])
     for features, examples, rank in ((3, 6, 3), (6, 3, 3), (5, 5, 2)):
@@ -100,6 +100,8 @@ def test_flow_weights_end_at_the_minimum_norm_solution(seed: int) -> None:
         assert_close(got.T, path, SOLVED, scale=np.abs(path).max(), says="w(t)")
         least = Y @ np.linalg.pinv(Phi, rcond=1e-12)
         assert_close(flow_weights(Phi, Y, np.inf, eta), least, IDENTITY, times=1e3, scale=np.abs(least).max())
+        if rank == examples:  # as many features as it takes: every label is met (A.7)
+            assert_close(flow_weights(Phi, Y, np.inf, eta) @ Phi, Y, IDENTITY, times=1e3, scale=np.abs(Y).max())
         rho, c = feature_modes(Phi, Y)
         loss = ((got @ Phi - Y) ** 2).mean(-1) / 2
         outside = ((least @ Phi - Y) ** 2).mean() / 2

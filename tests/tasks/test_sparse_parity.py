@@ -59,7 +59,7 @@ def test_skill_functions_are_parities_that_exclude_each_other(seed: int) -> None
     assert np.array_equal(products, expected)
 
 
-@pytest.mark.place(NAM24["Eq. 4.7"], NAM24["Eq. 4.8"], NAM24["Eq. 4.6"])
+@pytest.mark.place(NAM24["Eq. 4.7"], NAM24["Eq. 4.8"], NAM24["Eq. 4.5"], NAM24["Eq. 4.6"])
 def test_strength_and_loss_of_any_model(seed: int) -> None:
     task = draw(seed, n_bits=12)
     rng = np.random.default_rng([seed, 4])

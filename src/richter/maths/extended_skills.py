@@ -56,6 +56,20 @@ def extended_flow(a: Floats, B: Floats, gram: Floats, aim: Floats, eta: ArrayLik
     return -(B * pull).sum(axis=1), -a[:, None] * pull
 
 
+@implements(NAM24["Eq. B.46"])
+def endless_gram(frequency: Floats, there: NDArray[np.bool_]) -> Floats:
+    r"""$\lim_{D\to\infty}\frac1D\Phi_k\Phi_k^T=\mathcal P_s(k)I$ on the model's basis functions, (skill, basis, basis).
+
+    Args:
+        frequency: $\mathcal P_s(k)$ (skill,).
+        there: which basis functions the model has, (skill, basis).
+
+    >>> endless_gram(np.array([0.75]), np.array([[True, False]])).tolist()
+    [[[0.75, 0.0], [0.0, 0.0]]]
+    """
+    return np.asarray(frequency[:, None, None] * np.eye(there.shape[1]) * there[:, None])
+
+
 @implements(NAM24["Eq. B.19"], NAM24["Eq. B.17"], NAM24["Eq. B.18"])
 def sample_loss(a: Floats, B: Floats, gram: Floats, aim: Floats) -> Floats:
     r"""$\mathcal L_D=\tfrac12\sum_k(a_k\vec B_k-\vec S/\sqrt{D_c})^TG_k(\dots)$, the loss on the data."""

@@ -39,6 +39,16 @@ def intensity(features: Floats, eigenfunctions: Floats) -> Floats:
     return np.asarray(((features @ eigenfunctions.T / features.shape[1]) ** 2).sum(axis=0))
 
 
+@implements(NAM24["Eq. 1.23"], NAM24["Eq. 1.24"])
+def mode_flow(features: Floats, eigenfunctions: Floats, output: Floats, target: Floats, eta: float = 1.0) -> Floats:
+    r"""$\frac{d\langle e_k|f\rangle}{dt}=-\eta\langle e_k|\mathcal T[f-f^*]\rangle$ (k,): what `linear_modes` solves.
+
+    >>> mode_flow(np.array([[2.0, 2.0]]), np.array([[1.0, 1.0]]), np.zeros(2), np.ones(2)).tolist()
+    [4.0]
+    """
+    return np.asarray(eigenfunctions @ function_flow(features, output, target, eta) / features.shape[1])
+
+
 @implements(NAM24["Eq. 3.11"])
 def diagonal_intensity(first: Floats, variance: Floats) -> Floats:
     r"""$\mathbf E[x_i^2]a_i^2$: the intensities of the features $a_ix_i$ of a diagonal linear network.

@@ -42,7 +42,7 @@ def weight_flow(weights: Floats, features: Floats, targets: Floats, eta: float =
     return np.asarray(-eta * features @ (weights @ features - targets))
 
 
-@implements(NAM24["Eq. A.8"], NAM24["Eq. A.9"], NAM24["App. A.2"])
+@implements(NAM24["Eq. A.7"], NAM24["Eq. A.8"], NAM24["Eq. A.9"], NAM24["App. A.2"])
 def flow_weights(features: Floats, targets: Floats, t: float | Floats, eta: float = 1.0) -> Floats:
     r"""Weights (…, feature) of $\dot w=-\eta(w^T\Phi-Y)\Phi^T$ from w = 0; at t = ∞ the minimum-norm solution.
 
@@ -74,7 +74,10 @@ def feature_modes(features: Floats, targets: Floats) -> tuple[Floats, Floats]:
     return s**2 / n, V @ targets / np.sqrt(n)
 
 
-@implements(NAM24["Eq. 1.27"], NAM24["Eq. A.1"], NAM24["Eq. A.6"])
+@implements(
+    NAM24["Eq. 1.27"], NAM24["Eq. A.1"], NAM24["Eq. A.2"], NAM24["Eq. A.3"], NAM24["Eq. A.4"], NAM24["Eq. A.5"],
+    NAM24["Eq. A.6"],
+)  # fmt: skip
 def diagonal_features(moments: Floats) -> tuple[Floats, Floats]:
     r"""Eigenvalues ρ in falling order, and the rotation O with $\Phi_i(x)=\sum_jO_{ij}\sqrt{\rho_j}e_j(x)$, $O^TO=I$.
 

@@ -106,7 +106,7 @@ def aligned_skill_loss(strength: ArrayLike, target: ArrayLike) -> Floats:
     return np.asarray((np.asarray(target, dtype=float) - np.asarray(strength)) ** 2 / 2)
 
 
-@implements(NAM24["Eq. 4.6"])
+@implements(NAM24["Eq. 4.5"], NAM24["Eq. 4.6"])
 def total_loss(frequency: Floats, losses: Floats) -> Floats:
-    r"""$\mathcal L=\sum_k\mathcal P_s(k)\mathcal L_k$ over the first axis."""
+    r"""$\mathcal L=\tfrac12\mathbf E(f^*-f)^2=\sum_k\mathcal P_s(k)\mathcal L_k$ over the first axis."""
     return np.asarray((frequency * losses).sum(axis=0))

@@ -13,6 +13,7 @@ from richter import params as parameters
 from richter.errors import OutsideTheoryError, ParameterError, message
 from richter.maths.extended_skills import (
     basis_shares,
+    endless_gram,
     extended_coefficients,
     extended_end,
     extended_flow,
@@ -248,7 +249,7 @@ class ExtendedSkills(AbstractTheory):
             raise ParameterError(message("`n_basis`", f"be a whole number from 0 to {n_skills * needed}", N))
         there = np.arange(needed) < basis_shares(N, needed, n_skills)[:, None]
         frequency = skill_frequencies(alpha, n_skills)
-        gram = frequency[:, None, None] * np.eye(needed) * there[:, None]
+        gram = endless_gram(frequency, there)
         B0 = np.where(there, a0 / np.sqrt(needed), 0.0)
         return cls(alpha=alpha, target=target, a0=np.full(n_skills, float(a0)), B0=B0, gram=gram, eta=eta)
 
