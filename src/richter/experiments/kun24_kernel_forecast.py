@@ -176,7 +176,7 @@ class KernelForecast(AbstractExperiment):
         against = Panel(
             (mark("points", x, y, role="measured", label="a start"),
              mark("line", ends, ends, role="guide", label="equal"),
-             mark("vline", [LAZY_BELOW], role="guide", label="lazy below")),
+             mark("vline", [LAZY_BELOW], role="guide", label="lazy to its left")),
             x="‖K − K₀‖/‖K₀‖ foretold", y="‖K − K₀‖/‖K₀‖ measured", x_log=True, y_log=True,
             title=f"(c) all starts, rank correlation {_rank(_pairs(ds, EARLY)):.2f}",
         )  # fmt: skip
