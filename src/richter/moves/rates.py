@@ -34,7 +34,7 @@ class LayerRates(AbstractMove):
 
     name: ClassVar[str] = "layer-rates"
     says: ClassVar[str] = (
-        "learning rates layer by layer: a faster late layer is upstream, a faster early one downstream"
+        "learning rates layer by layer: a faster early layer is upstream, a faster late one downstream"
     )
     keeps: ClassVar[str] = "the function and all values, exactly; only the speeds are changed"
 
