@@ -154,6 +154,8 @@ JUDGED: list[tuple[str, Course, float, bool]] = [
     ("richer", course([1.0, 0.95, 0.9], [0.0, 1.0, 2.0]), 100.0, False),  # it hardly learns
     ("lazier", course([1.0, 0.5, 0.25], [0.0, 0.05, 0.1]), 0.5, True),
     ("lazier", course([1.0, 0.98, 0.97], [0.0, 0.0, 0.0]), 0.0, False),  # lazy for lack of learning
+    ("lazier", course([0.2, 0.1, 0.05], [0.0, 0.02, 0.04]), 0.2, True),  # it starts below: at the same share
+    ("lazier", course([0.2, 0.2, 0.199], [0.0, 0.0, 0.0]), 0.0, False),  # it starts below, and stays there
     ("faster-features", course([1.0, 0.5, 0.1], [0.0, 0.2, 0.4]), 2.0, True),
     ("faster-features", course([1.0, 0.5, math.nan], [0.0, 9.0, 9.0], True), math.nan, False),
 ]
@@ -176,6 +178,26 @@ def poisoned() -> nn.Module:
     net = mlp(4, [8], 1)
     net.layer1.weight.data[0, 0] = math.nan  # type: ignore[union-attr, operator]
     return net
+
+
+class OneNumber(nn.Module):
+    """A regression without an axis for its output."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = mlp(4, [16], 1, start="torch")
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.net(x)[:, 0]
+
+
+def test_a_number_per_example_without_an_axis_is_an_output() -> None:
+    x, y = regression()
+    net = OneNumber()
+    bare, axis = advise(net, (x, y[:, 0]), "richer"), advise(net.net, (x, y), "richer")
+    assert [o.lever for o in bare.options] == [o.lever for o in axis.options]
+    moved = [made.start.value("kernel_movement") for made in (bare, axis)]
+    assert moved[0] == pytest.approx(moved[1], rel=1e-4)  # single precision
 
 
 X, Y = torch.randn(8, 4), torch.randn(8, 1)

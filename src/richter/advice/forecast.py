@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from richter.advice.norms import settle
-from richter.advice.objective import residual, rows_per_example
+from richter.advice.objective import flat, residual, rows_per_example
 from richter.errors import ParameterError, message
 from richter.probes import kernel_distance, ntk
 from richter.probes.losses import check_loss
@@ -86,7 +86,7 @@ def forecast(
     eta = learning_rates(net, rates)
     with torch.no_grad():
         out = net(x)
-        f = first_tensor(out, "the model").flatten(1)
+        f = flat(out)
         r = residual(out, y, loss)
         slope = (whole or n) / n if loss == "half-sum" else SLOPE[loss] / (n * rows_per_example(out, y, loss))
     flow = _eigen if f.numel() <= LARGEST else _krylov
@@ -99,9 +99,7 @@ def forecast(
     z = values * t
     gain = t * np.where(z > 1e-12, -np.expm1(-z) / np.where(z > 1e-12, z, 1.0), 1.0)
     push = torch.as_tensor(slope * push_of(gain * along), dtype=f.dtype, device=f.device).reshape(f.shape)
-    moves = torch.autograd.grad(
-        first_tensor(net(x), "the model").flatten(1), [p for _, p in learned], grad_outputs=push, allow_unused=True
-    )
+    moves = torch.autograd.grad(flat(net(x)), [p for _, p in learned], grad_outputs=push, allow_unused=True)
     before = trace_kernel(net, x, rates)
     sizes = sum(float(p.detach().double().square().sum()) for _, p in learned)
     far = 0.0
@@ -162,9 +160,11 @@ def trace_kernel(net: nn.Module, x: Tensor, rates: Any = None) -> Any:
     import torch
 
     with torch.no_grad():
-        outputs = first_tensor(net(x[:1]), "the model").numel()
+        one = first_tensor(net(x[:1]), "the model")
+        outputs = one.numel()
     if outputs <= OUTPUTS:
-        return ntk(net, x, outputs="trace", rates=rates)
+        whole = one.ndim > 1
+        return ntk(net if whole else _part(net, None), x, outputs="trace", rates=rates if whole else _inner(net, rates))
     # drawn, for evenly spaced ones may all be of one class at many positions
     keep = np.sort(np.random.default_rng(0).permutation(outputs)[:OUTPUTS])
     return ntk(_part(net, keep), x, outputs="trace", rates=_inner(net, rates))
@@ -189,7 +189,7 @@ def _krylov(net: nn.Module, x: Tensor, r: Tensor, slope: float, rates: Any) -> t
     eta = learning_rates(net, rates)
     learned = [(name, p) for name, p in net.named_parameters() if p.requires_grad]
     with sdpa_kernel(SDPBackend.MATH):  # the only attention that is differentiable twice
-        f = first_tensor(net(x), "the model").flatten(1)
+        f = flat(net(x))
         dummy = torch.zeros_like(f, requires_grad=True)
         back = torch.autograd.grad(f, [p for _, p in learned], dummy, create_graph=True, allow_unused=True)
         used = [(name, g) for (name, _), g in zip(learned, back, strict=True) if g is not None]
@@ -235,8 +235,8 @@ def _part(net: nn.Module, keep: Any) -> nn.Module:
             self.inner = inner
 
         def forward(self, x: Any) -> Any:
-            flat = first_tensor(self.inner(x), "the model").flatten(1)
-            return flat if keep is None else flat[:, torch.as_tensor(keep, device=flat.device)]
+            f = flat(self.inner(x))
+            return f if keep is None else f[:, torch.as_tensor(keep, device=f.device)]
 
     return Part(net)
 

@@ -39,7 +39,7 @@ def paired(out: Any, y: Tensor, loss: str) -> tuple[Tensor, Tensor]:
     if y.numel() != f.numel() or len(y) != len(f):
         must = f"have the shape of the output, {tuple(f.shape)}"
         raise ParameterError(message("the targets", must, f"shape {tuple(y.shape)}"))
-    return f.flatten(1) if f.ndim > 1 else f[:, None], y.reshape(len(y), -1)
+    return flat(f), y.reshape(len(y), -1)
 
 
 def objective(out: Any, y: Tensor, loss: str, whole: int | None = None) -> Tensor:
@@ -60,6 +60,12 @@ def residual(out: Any, y: Tensor, loss: str) -> Tensor:
             return made.reshape(len(y), -1, f.shape[1]).transpose(1, 2).reshape(len(y), -1)
         return made.reshape(len(y), -1)
     return target - f
+
+
+def flat(out: Any) -> Tensor:
+    """What a model gives as (example, number), also where it gives one number per example without an axis."""
+    f = first_tensor(out, "the model")
+    return f.flatten(1) if f.ndim > 1 else f[:, None]
 
 
 def rows_per_example(out: Any, y: Tensor, loss: str) -> int:

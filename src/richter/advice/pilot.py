@@ -180,10 +180,15 @@ def judge(goal: str, one: Course, base: Course) -> Outcome:
         says = f"at step {one.step[-1]}"
     else:
         level = max(float(one.loss.min()), float(base.loss.min()))
-        after, before = one.at_loss(level), base.at_loss(level)
         says = f"at the loss {level:.4g}"
+        share = 1.0
+        if one.loss[0] <= level:  # it starts from where the present start ends
+            share = max(float(one.loss[0] / base.loss[0]), 1e-12)
+            level = max(float(one.loss.min()) / share, float(base.loss.min()))
+            says = f"at {level / base.loss[0]:.3g} of each start's own loss"
+        after, before = one.at_loss(share * level), base.at_loss(level)
         if base.loss[0] - level < FALLEN * base.loss[0]:
-            says += f", which is too near to the start's {base.loss[0]:.4g} to tell"
+            says += ", which is too near to the start's to tell"
             learned = False
     ratio = (after + 1e-9) / (before + 1e-9)
     there = ratio <= 1 / ADVISED if goal == "lazier" else ratio >= ADVISED
