@@ -162,6 +162,14 @@ def test_azulays_potential_is_the_same_up_to_scale_and_constant() -> None:
         np.testing.assert_allclose(
             potentials.radial_potential(x, delta), scaled, rtol=1e-9
         )  # q_δ cancels its own constant
+    # Where δ is far larger than β, and at β = 0, as the printed form in 100 digits.
+    with mp.workdps(100):
+        for size, delta in ((1e-9, 1e6), (1e-3, 1e8), (2.0, 1e-9), (1e-30, 1.0)):
+            x, d = mp.mpf(size), mp.mpf(delta)
+            r = mp.sqrt(x**2 + d**2 / 4)
+            printed = (x**2 - d / 2 * (d / 2 + r)) * mp.sqrt(r - d / 2) / x
+            assert potentials.azulay_potential(size, delta) == pytest.approx(float(printed), rel=1e-14)
+    assert potentials.azulay_potential([0.0, 0.0], [2.0, 0.0]).tolist() == pytest.approx([-np.sqrt(2), 0.0])
 
 
 @pytest.mark.place(KUN24["Theorem B.6"])

@@ -69,13 +69,15 @@ def radial_curvature(size: ArrayLike, delta: ArrayLike) -> Floats:
 def azulay_potential(size: ArrayLike, delta: ArrayLike) -> Floats:
     r"""$q_\delta(x)=\frac1x\big(x^2-\tfrac\delta2(\tfrac\delta2+r)\big)\sqrt{r-\tfrac\delta2}$ for δ ≥ 0.
 
-    With $r=\sqrt{x^2+\delta^2/4}$.
-
+    With $r=\sqrt{x^2+\delta^2/4}$; $\sqrt{r-\delta/2}/x$ as $1/\sqrt{r+\delta/2}$, which holds at x = 0 and for δ ≫ x.
     Theorem 2 of Azulay et al. in the paper's Appendix A.4.3; $\Phi_\delta=\tfrac{2\sqrt2}3q_\delta+c_\delta$ (Eq. 69).
+
+    >>> float(azulay_potential(0.0, 2.0).round(6)), float(azulay_potential(1.0, 0.0).round(6))
+    (-1.414214, 1.0)
     """
     x, d = np.asarray(size, dtype=float), np.asarray(delta, dtype=float)
-    r = np.sqrt(x * x + d * d / 4)
-    return np.asarray((x * x - d / 2 * (d / 2 + r)) * np.sqrt(r - d / 2) / x)
+    _, plus, _ = kappa_and_halves(x, d)  # 2r + δ
+    return np.asarray((x * x - d * plus / 4) / np.sqrt(np.where(plus > 0, plus, 1.0) / 2))
 
 
 @implements(
