@@ -55,6 +55,9 @@ class StepFeatures(AbstractExperiment):
         "paper": {"seeds": 10, "steps": 60_000, "starts": 200},
     }
     known_failures = {
+        "after": "20,000 steps come to 1.2, 1.1 and 2.2: one feature is used, but that of the other side, which "
+        "nothing uses, keeps its intensity. The thesis gives neither rate nor length; longer and noisier training of a "
+        "narrower network takes it away (width=200, rate=0.5, steps=25000: 1.1, 1.0 and 1.0 to 1.6).",
         "twenty": "the error of the first k features falls like a power of k, as it must for smooth functions and a "
         "jump: twenty leave several thousandths, and 1e-5 takes hundreds, nearly as many as there are points.",
     }
@@ -167,20 +170,20 @@ class StepFeatures(AbstractExperiment):
     @claim("fewer features can express the target and the learned function, and only a few are significant after "
            "training", NAM24["Fig. 2.2"])  # fmt: skip
     def fewer(self, ds: xr.Dataset) -> Verdict:
-        """N4: modes for 95 % of both functions; the second intensity over the first, when largest and at the end."""
+        """N4: modes for 95 % of both functions, and how many intensities are above a tenth of the largest."""
         need = {name: (ds[name].cumsum("mode") < 0.95).sum("mode") + 1 for name in ("quality", "utilisation")}
         first = {name: float(row.isel(step=0).max()) for name, row in need.items()}
         last = {name: float(_end(row).max()) for name, row in need.items()}
-        second = ds.intensity.isel(mode=1)
-        top, end = second.max("step"), _end(second)
+        strong = (ds.intensity > 0.1).sum("mode")
+        left, dimension = int(_end(strong).max()), ds.dimension_intensity
         return Verdict.of(
-            last["quality"] < first["quality"] and last["quality"] <= 2 and last["utilisation"] <= 2
-            and bool((end < top).all()),
+            last["quality"] < first["quality"] and last["quality"] <= 2 and last["utilisation"] <= 2 and left <= 3,
             f"features for 95 % of the target: {first['quality']:.0f}, then {last['quality']:.0f}; of the output: "
-            f"{first['utilisation']:.0f}, then {last['utilisation']:.0f}; ρ₂/ρ₁ rises to {float(top.mean()):.2f} and "
-            f"falls to {float(end.mean()):.2f}",
-            "fewer than at the start and at most 2 for both; ρ₂/ρ₁ falling at the end", self._scale(ds),
-            f"the largest of {ds.sizes['run']} runs",
+            f"{first['utilisation']:.0f}, then {last['utilisation']:.0f}; {left} above a tenth of the largest "
+            f"intensity at the end; D(ρ) is {float(dimension.isel(step=0).mean()):.2f}, at most "
+            f"{float(dimension.max('step').mean()):.2f}, then {float(_end(dimension).mean()):.2f}",
+            "fewer than at the start and at most 2 for both; at most 3 significant", self._scale(ds),
+            f"numbers of features: the largest of {ds.sizes['run']} runs",
         )  # fmt: skip
 
     @claim("if the features are fixed, about 20 are needed to approximate the step to an error below 1e-5",
