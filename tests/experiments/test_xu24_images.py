@@ -93,9 +93,32 @@ def test_every_claim_can_fail_control() -> None:
     assert findings(NAME, ds.assign(test_accuracy=_jitter(wider)))["larger"] == "holds"
     assert findings(NAME, ds.assign(test_accuracy=_jitter(1.2 - wider)))["larger"] == "fails"
     cifar = WidthOnImages(**{**experiment.settings, "images": "cifar10"})
-    better = ds.test_accuracy * 0 + 0.5 + 0.05 * xr.where(ds.variant.isin(FEATURES), 1.0, 0.0)
-    judge = lambda accuracy: cifar.accuracy(ds.assign(test_accuracy=_jitter(accuracy))).finding
-    assert (judge(better), judge(1 - better), judge(ds.test_accuracy * 0 + 0.5)) == ("holds", "fails", "undecided")
+    gain = xr.DataArray([0.05, 0.0, 0.10, 0.0], {"variant": ["Kaiming+", "Kaiming-", "Xavier+", "Xavier-"]}, "variant")
+    flat, plus = ds.test_accuracy * 0 + 0.3, gain.reindex(variant=ds.variant, fill_value=0.0)
+    judge = lambda accuracy, who=cifar: who.accuracy(ds.assign(test_accuracy=_jitter(accuracy))).finding
+    assert (judge(flat + plus), judge(flat - plus), judge(flat + plus / 3)) == ("holds", "fails", "undecided")
+    whole = WidthOnImages(**{**cifar.settings, "train": 50_000})
+    assert judge(flat + plus / 3, whole) == "fails"
+
+
+def test_what_the_fixed_kernel_costs_is_judged_from_zero_output_control() -> None:
+    experiment, ds = smoke(NAME)
+    assert float(ds.zero_train_loss.isel(step=0).max()) == pytest.approx(np.log(10), rel=1e-5)
+    losing = _jitter(xr.where(ds.variant == "Xavier-", 0.7, 0.9) + 0 * ds.test_accuracy)
+    for zero, found in ((0.7, "holds"), (0.9, "fails")):
+        bent = ds.assign(test_accuracy=losing, zero_test_accuracy=_jitter(ds.zero_test_accuracy * 0 + zero))
+        assert experiment.because(bent).finding == found  # type: ignore[attr-defined]
+    same = ds.assign(test_accuracy=_jitter(ds.test_accuracy * 0 + 0.9))
+    assert experiment.because(same).finding == "undecided"  # type: ignore[attr-defined]
+
+
+def test_only_xavier_minus_starts_larger_the_wider_it_is() -> None:
+    _, ds = smoke(NAME)
+    first = np.log(ds.output_start.mean("draw"))
+    for name, variant in VARIANTS.items():
+        fitted = np.polyfit(np.log(ds.width), first.sel(variant=name).values, 1)[0]
+        assert fitted == pytest.approx(variant.output, abs=0.2)  # three widths, two draws each
+    assert [name for name, v in VARIANTS.items() if v.output > 0] == ["Xavier-"]
 
 
 def _jitter(values: xr.DataArray) -> xr.DataArray:

@@ -272,6 +272,34 @@ def test_a_tied_weight_and_a_skipped_function_are_seen() -> None:
         scale_layers(Hidden().double(), {"once": 0.5, "head": 2.0}, x)
 
 
+def test_a_promise_that_measuring_breaks_is_taken_back() -> None:
+    class Branching(nn.Module):
+        """Doubles what is large: a pass on one side of the branch looks homogeneous."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.last = nn.Linear(3, 3, bias=False), nn.Linear(3, 1, bias=False)
+
+        def forward(self, x: Any) -> Any:
+            h = self.first(x)
+            return self.last(2 * h if h.abs().max().item() > self.edge else h)
+
+    net, x = Branching().double(), rows(3)
+    net.edge = 0.9 * net.first(x).abs().max().item()
+    before = state(net)
+    with pytest.raises(OutsideTheoryError, match="the function under scale-layers must stay as it is. Got a change"):
+        scale_layers(net, {"first": 0.5, "last": 2.0}, x)
+    assert apart(state(net), before) == 0.0
+    assert scale_layers(net, {"first": 2.0, "last": 0.5}, x).exact  # the control: on the same side of the branch
+
+
+def test_a_layer_that_the_pass_does_not_use_is_refused() -> None:
+    net, x = ResidualBlock(), rows(2, 6, 6).float()
+    net.add_module("spare", nn.Linear(3, 3))
+    with pytest.raises(OutsideTheoryError, match="`spare.weight` was not seen to be used"):
+        scale_layers(net, {"spare": 2.0}, x)
+
+
 @pytest.mark.parametrize(
     ("forward", "exponent"),
     [

@@ -57,35 +57,36 @@ class Fit:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A theory as a curve: (θ, t) → (√(L/L₀), 1 − cosine of the kernel or NaN), and its parameters' meaning."""
+    """A theory as a curve: (θ, t, inputs) → (√(L/L₀), 1 − cosine of the kernel or NaN), and its parameters' meaning."""
 
     name: str
     place: str
     assumes: str
     names: tuple[str, ...]
     starts: tuple[tuple[float, ...], ...]
-    curve: Callable[[Floats, Floats], tuple[Floats, Floats]]
+    curve: Callable[[Floats, Floats, int], tuple[Floats, Floats]]
     meaning: Callable[[Floats], dict[str, float]]
 
 
-def _exponential(theta: Floats, t: Floats) -> tuple[Floats, Floats]:
+def _exponential(theta: Floats, t: Floats, inputs: int) -> tuple[Floats, Floats]:
     left = np.exp(-np.exp(theta[..., :1]) * t)
     return left, np.zeros(left.shape)
 
 
-def _neuron_of(theta: Floats) -> SingleNeuron:
-    """(log B, log ‖β₀‖/B, asinh δ/2‖β₀‖, angle): β* = (B, 0); μ₀ = a‖w‖ is ‖β₀‖ whatever δ is."""
+def _neuron_of(theta: Floats, inputs: int = 2) -> SingleNeuron:
+    """(log B, log ‖β₀‖/B, asinh δ/2‖β₀‖, angle): β* = (B, 0, …); μ₀ = a‖w‖ is ‖β₀‖ whatever δ is."""
     log_B, log_size, imbalance, angle = np.moveaxis(theta, -1, 0)
     B = np.exp(np.clip(log_B, -20, 20))
     size = B * np.exp(np.clip(log_size, -25, 5))
     half = np.clip(imbalance, -8, 8) / 2
     a, w = np.sqrt(size) * np.exp(half), np.sqrt(size) * np.exp(-half)  # a² − w² = 2 size sinh(2 half)
-    both = lambda first, second: np.stack(np.broadcast_arrays(first, second), axis=-1)
+    rest = [0.0] * (inputs - 2)  # the motion stays in the plane of β* and w; the kernel has as many rows as inputs
+    both = lambda first, second: np.stack(np.broadcast_arrays(first, second, *rest), axis=-1)
     return SingleNeuron(a0=a, w0=both(w * np.cos(angle), w * np.sin(angle)), beta_star=both(B, 0.0))
 
 
-def _neuron(theta: Floats, t: Floats) -> tuple[Floats, Floats]:
-    ds = _neuron_of(theta).arrays(t, ["loss", "kernel_distance"])
+def _neuron(theta: Floats, t: Floats, inputs: int) -> tuple[Floats, Floats]:
+    ds = _neuron_of(theta, inputs).arrays(t, ["loss", "kernel_distance"])
     loss = ds["loss"][1]
     return np.sqrt(loss / loss[..., :1]), ds["kernel_distance"][1]
 
@@ -110,7 +111,7 @@ def _wide_of(theta: Floats) -> WideScalar:
     return WideScalar(u0=np.stack([p, -q], -1), w0=np.stack([p, q], -1)[..., None], x=[1.0], y=y)
 
 
-def _wide(theta: Floats, t: Floats) -> tuple[Floats, Floats]:
+def _wide(theta: Floats, t: Floats, inputs: int) -> tuple[Floats, Floats]:
     ds = _wide_of(theta).arrays(t, ["loss"])
     loss = ds["loss"][1]
     return np.sqrt(loss / loss[..., :1]), np.full(loss.shape, np.nan)  # a kernel of one number has no direction
@@ -148,6 +149,7 @@ def fit_run(
     *,
     theories: tuple[str, ...] | None = None,
     floor: float = 0.0,
+    inputs: int = 2,
 ) -> list[Fit]:
     """Fit every solved theory of few parameters to a run, the nearest first.
 
@@ -161,6 +163,7 @@ def fit_run(
         kernel_distance: 1 − cosine of the kernel to its start.
         theories: linear-model, single-neuron, wide-scalar; all by default.
         floor: the loss that is left at the end.
+        inputs: the dimension of the data, at least 2; only the neuron's kernel distance depends on it.
 
     >>> ds = SingleNeuron(a0=0.1, w0=[0.1, 0.0], beta_star=[2.0, 0.0]).solve(np.linspace(0, 4, 40))
     >>> best = fit_run(ds.t, ds.loss)[0]
@@ -176,16 +179,18 @@ def fit_run(
         raise ParameterError(message("times", "rise from 0 on, and the loss be finite", t))
     if not L[0] > floor:
         raise ParameterError(message("the first loss", f"be above the floor {floor:g}", float(L[0])))
+    if not (isinstance(inputs, int) and inputs >= 2):
+        raise ParameterError(message("`inputs`", "be a whole number ≥ 2", inputs))
     chosen = tuple(CANDIDATES) if theories is None else theories
     for name in chosen:
         if name not in CANDIDATES:
             raise UnknownNameError(f"No theory to fit named `{name}`. {nearest(name, list(CANDIDATES))}")
     seen = np.sqrt(np.maximum(L - floor, 0) / (L[0] - floor))
-    fits = [_fit(CANDIDATES[name], t, seen, K) for name in chosen]
+    fits = [_fit(CANDIDATES[name], t, seen, K, inputs) for name in chosen]
     return sorted(fits, key=lambda fit: fit.criterion)
 
 
-def _fit(c: _Candidate, t: Floats, seen: Floats, K: Floats | None) -> Fit:
+def _fit(c: _Candidate, t: Floats, seen: Floats, K: Floats | None, inputs: int) -> Fit:
     from scipy.optimize import least_squares
     from scipy.stats import t as student
 
@@ -194,12 +199,12 @@ def _fit(c: _Candidate, t: Floats, seen: Floats, K: Floats | None) -> Fit:
     unit = float(t[below[0]] if below.size and t[below[0]] > 0 else t[-1])
     clock = t / unit
     starts = np.asarray(c.starts)
-    use_kernel = K is not None and bool(np.isfinite(c.curve(starts, clock)[1]).all())
+    use_kernel = K is not None and bool(np.isfinite(c.curve(starts, clock, inputs)[1]).all())
 
     def misses(theta: Floats) -> Floats:
         """For one θ, or many at once on the first axis."""
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            made, turned = c.curve(theta, clock)
+            made, turned = c.curve(theta, clock, inputs)
         parts = [made - seen]
         if use_kernel and K is not None:
             parts.append(KERNEL_WEIGHT * (turned - K))
@@ -234,7 +239,7 @@ def _fit(c: _Candidate, t: Floats, seen: Floats, K: Floats | None) -> Fit:
     intervals = {name: (min(lows[name], highs[name]), max(lows[name], highs[name])) for name in value}
     intervals["rate"] = (intervals["rate"][0] / unit, intervals["rate"][1] / unit)
     with np.errstate(over="ignore", under="ignore"):
-        curve = c.curve(best.x, clock)[0]
+        curve = c.curve(best.x, clock, inputs)[0]
     return Fit(c.name, c.place, value, intervals, rms, explained, float(criterion), c.assumes, curve)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -12,6 +14,7 @@ from richter.errors import ParameterError, message
 from richter.maths.scaling_limits import fan_in_exponents, movement_exponents, to_feature_learning, to_kernel
 from richter.tasks import Task, cifar10, digits, fashion_mnist, mnist
 from richter.theory.phases import SCALINGS, phase
+from richter.training import Networks
 
 Floats = NDArray[np.float64]
 IMAGES = {"cifar10": cifar10, "mnist": mnist, "fashion-mnist": fashion_mnist}
@@ -61,9 +64,14 @@ class Variant:
 
     @cached_property
     def movement(self) -> tuple[float, float]:
-        """Powers of the relative movement of u and of w."""
+        """Powers of the relative movement of u and of w, for a residual of order 1."""
         both = movement_exponents(self.c_gamma, self.c_u, self.c_w, self.c_eta)
         return float(both[0]), float(both[1])
+
+    @cached_property
+    def output(self) -> float:
+        r"""Power of the first output, $f(0)\sim\gamma\sqrt d\,\sigma_u\sigma_w$."""
+        return self.c_gamma + (1 + self.c_u + self.c_w) / 2
 
     def scales(self, width: int, base: int) -> tuple[float, float, float, float]:
         """Standard deviations of u and w, γ, and the factor on the rate.
@@ -93,3 +101,63 @@ def _variants() -> dict[str, Variant]:
 
 
 VARIANTS = _variants()
+
+
+def drawn(
+    variants: Sequence[Variant],
+    width: int,
+    base: int,
+    inputs: int,
+    outputs: int,
+    draws: int,
+    seed: int,
+    mirrored: bool = False,
+) -> tuple[Networks, Floats]:
+    """Networks of one width, the draws of each variant together, and the factors on their rates.
+
+    A draw's standard normal numbers are the same in all variants. `mirrored`: the second half of the neurons repeats
+    the first with the opposite sign of u, so that the output is 0.
+    """
+    w, u, gamma, rates = [], [], [], []
+    half = width // 2
+    for variant in variants:
+        spread_u, spread_w, scale, factor = variant.scales(width, base)
+        for draw in range(draws):
+            rng = np.random.default_rng([seed, width, draw])
+            first = (spread_w * rng.standard_normal((width, inputs))).astype(np.float32)
+            last = (spread_u * rng.standard_normal((outputs, width))).astype(np.float32)
+            if mirrored:
+                first[half : 2 * half], last[:, half : 2 * half] = first[:half], -last[:, :half]
+                last[:, 2 * half :] = 0
+            w.append(first)
+            u.append(last)
+            gamma.append(scale)
+            rates.append(factor)
+    return Networks(weights=(np.stack(w), np.stack(u)), output_scale=gamma), np.array(rates)
+
+
+def minus(text: str) -> str:
+    """Minus signs before numbers."""
+    return re.sub(r"-(?=\d)", "−", text)
+
+
+def interval(values: Floats) -> tuple[float, float]:
+    """Mean and half-width of its 95 % interval."""
+    from scipy.stats import t as student
+
+    return float(values.mean()), float(student.ppf(0.975, values.size - 1) * values.std(ddof=1) / np.sqrt(values.size))
+
+
+def relative(before: Floats, after: Floats) -> Floats:
+    """‖after − before‖/‖before‖ of every network's matrix."""
+    norm = lambda x: np.sqrt((x.astype(float) ** 2).sum(axis=(1, 2)))
+    return np.asarray(norm(after.astype(float) - before) / norm(before))
+
+
+def slope(x: Floats, y: Floats) -> tuple[float, float]:
+    """Of the line through the points, and the half-width of its 95 % interval."""
+    from scipy.stats import linregress
+    from scipy.stats import t as student
+
+    made = linregress(x, y)
+    return float(made.slope), float(student.ppf(0.975, len(x) - 2) * made.stderr)
