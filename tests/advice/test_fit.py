@@ -43,7 +43,23 @@ def test_a_wide_networks_run_gives_back_its_halves() -> None:
     assert best.parameters["P"] == pytest.approx(float((p**2).mean()), rel=1e-5)
     assert best.parameters["Q"] == pytest.approx(float((q**2).mean()), rel=1e-4)
     assert best.parameters["rate"] == pytest.approx(1.0, rel=1e-6)
+    P, Q = float((p**2).mean()), float((q**2).mean())  # two neurons on x = 1: c = 2 in t_c⁻² = y² + 4c²PQ
+    assert best.parameters["feature_share"] == pytest.approx(1 / (1 + 16 * P * Q), rel=1e-4)
     assert best.parameters["growth_end"] == pytest.approx(float(theory.limit().growth), rel=1e-4)
+
+
+def test_a_floor_under_the_loss_is_taken_off() -> None:
+    ds = SingleNeuron(a0=0.2, w0=[0.7, 0.6], beta_star=[1.5, 0.0]).solve(np.linspace(0, 12, 40))
+    best = fit_run(ds.t, ds.loss + 0.4, floor=0.4, theories=("single-neuron",))[0]
+    assert best.misfit < 1e-6 and best.parameters["rate"] == pytest.approx(1.5, rel=1e-2)
+
+
+def test_a_theory_without_a_kernel_pays_for_one_that_moved() -> None:
+    t = np.linspace(0, 5, 60)
+    turned = 0.3 * (1 - np.exp(-t))
+    fit = fit_run(t, np.exp(-2 * t), turned, theories=("wide-scalar",))[0]
+    assert fit.misfit < 1e-3  # the loss alone is no difficulty
+    assert fit.criterion > 60 * np.log(np.mean(turned**2))  # as if what is left unexplained were its misfit
 
 
 def test_an_exponential_is_a_linear_model_and_not_more(seed: int) -> None:

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from richter.cli import main
 from richter.errors import FileError, ParameterError
-from richter.moves import Upstream
+from richter.moves import OutputScale, OverallScale, Upstream
 from richter.moves.change import output
 from richter.moves.files import chain, factory, move_file, network_of
 from richter.probes import conserved
@@ -109,6 +109,25 @@ def test_a_pickle_is_never_run(folder: Path) -> None:
         with pytest.raises(FileError, match="hold tensors and nothing else"):
             read_tensors(name)
     assert not Path("was-run").exists()
+
+
+def test_a_probe_is_an_array_and_nothing_that_runs(folder: Path) -> None:
+    np.save("evil.npy", np.array([Evil()], dtype=object), allow_pickle=True)
+    with pytest.raises(FileError, match="be an array saved by numpy"):
+        move_file("net.safetensors", "out.safetensors", [Upstream(alpha=2.0)], probe="evil.npy")
+    assert not Path("was-run").exists() and not Path("out.safetensors").exists()
+
+
+def test_a_record_is_exact_only_if_every_move_is(folder: Path) -> None:
+    both = move_file("net.safetensors", "out.safetensors", [Upstream(alpha=2.0), OverallScale(tau=0.5)])
+    assert [m["exact"] for m in both["moves"]] == [True, False] and both["exact"] is False
+    assert both["change"] > 0.1
+
+
+def test_a_move_that_wraps_cannot_be_saved(folder: Path) -> None:
+    with pytest.raises(ParameterError, match="output-scale must change weights in place to be saved. Got a wrapper"):
+        move_file("net.safetensors", "out.safetensors", [OutputScale(tau=2.0)])
+    assert not list(folder.glob("out*"))
 
 
 def test_files_go_round_and_a_checkpoint_gives_its_network(folder: Path) -> None:
