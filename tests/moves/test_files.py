@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 import pickle
 from pathlib import Path
 from typing import Any
@@ -19,14 +20,18 @@ from richter.probes import conserved
 from richter.training import lenet5, mlp
 from richter.training.checkpoints import read_tensors, write_tensors
 
-NETWORKS = "from richter.training import lenet5, mlp\n\ndef small():\n    return lenet5(size=16)\n\ndef other():\n    return mlp(2, [3])\n\nnothing = 1\n"
+NETWORKS = "from richter.training import lenet5, mlp\n\ndef small():\n    return lenet5(size=16)\n\ndef other():\n    return mlp(2, [3])\n\nnothing = 1\n\ndef boom():\n    raise ValueError('out of order')\n\ndef number():\n    return 1\n"
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_networks.py").write_text(NETWORKS)
-    save_file(mlp(4, [6, 5], 2, start="torch").state_dict(), "net.safetensors", {"made": "here"})
+    tensors = mlp(4, [6, 5], 2, start="torch").state_dict()
+    save_file(tensors, "net.safetensors", {"made": "here"})
+    save_file({name: t.to(torch.int64) for name, t in tensors.items()}, "whole.safetensors")
+    save_file({**tensors, "layer2.bias": tensors["layer2.bias"] * math.nan}, "nan.safetensors")
+    np.save("wide.npy", np.ones((3, 7)))
     torch.save(lenet5(size=16, start="torch").state_dict(), "cnn.pt")
     return tmp_path
 
@@ -87,6 +92,11 @@ def test_what_is_not_kept_exits_with_1_under_check(folder: Path, capsys: Any) ->
     (["net.safetensors", "--balance", "0", "--model", "no_such_module:f"], "be importable"),
     (["net.safetensors", "--balance", "0", "--model", "my_networks:nothing"], "be a function or a class"),
     (["net.safetensors", "--balance", "0", "--model", "my_networks:other"], "be those of the file"),
+    (["net.safetensors", "--balance", "0", "--model", "my_networks:boom"], "make a network. Got ValueError: out of"),
+    (["net.safetensors", "--balance", "0", "--model", "my_networks:number"], "make a network. Got int"),
+    (["net.safetensors", "--balance", "0", "--probe", "wide.npy"], "the probe wide.npy must be inputs of the network"),
+    (["whole.safetensors", "--balance", "0"], "hold matrices in a row"),
+    (["nan.safetensors", "--balance", "0"], "`layer2.bias` of nan.safetensors must be finite"),
     (["net.safetensors", "--balance", "0", "--probe", "my.npy"], "be an array saved by numpy"),
 ])  # fmt: skip
 def test_wrong_requests_are_one_line(folder: Path, capsys: Any, args: list[str], said: str) -> None:

@@ -293,6 +293,25 @@ def test_a_promise_that_measuring_breaks_is_taken_back() -> None:
     assert scale_layers(net, {"first": 2.0, "last": 0.5}, x).exact  # the control: on the same side of the branch
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_the_promise_is_measured_in_16_bits_too(dtype: torch.dtype) -> None:
+    class Flipping(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.last = nn.Linear(3, 3, bias=False), nn.Linear(3, 1, bias=False)
+
+        def forward(self, x: Any) -> Any:
+            h = self.first(x)
+            return self.last(h if h.abs().max().item() > self.edge else 0.5 * h)
+
+    net, x = Flipping().to(dtype), rows(3).to(dtype)
+    net.edge = 0.9 * net.first(x).abs().max().item()
+    with pytest.raises(OutsideTheoryError, match="must stay as it is"):
+        scale_layers(net, {"first": 0.5, "last": 2.0}, x)
+    plain = mlp(3, [8], 2, start="torch").to(dtype)
+    assert balance(plain, 0.3, x).change < 0.05  # rounding, to 8 or 11 bits
+
+
 def test_a_layer_that_the_pass_does_not_use_is_refused() -> None:
     net, x = ResidualBlock(), rows(2, 6, 6).float()
     net.add_module("spare", nn.Linear(3, 3))

@@ -64,7 +64,8 @@ def chain(tensors: Mapping[str, Tensor], activation: str = "relu") -> Chain | No
     named = {key.removesuffix(".weight") for key, _ in matrices if key.endswith(".weight")}
     biases = {f"{name}.bias" for name in named}
     others = [key for key, value in tensors.items() if value.ndim != 2 and key not in biases]
-    if len(matrices) < 2 or not fits or others or len(named) != len(matrices):
+    whole = [key for key, value in tensors.items() if not value.is_floating_point()]
+    if len(matrices) < 2 or not fits or others or whole or len(named) != len(matrices):
         return None
     return Chain(tensors, activation)
 
@@ -107,7 +108,15 @@ def network_of(tensors: Mapping[str, Tensor], place: str | None, activation: str
             do = "Say what network it is: --model my_networks:make_network."
             raise FileError(message("a file without a model", "hold matrices in a row with their biases", None, do))
         return made
-    made = factory(place)()
+    make = factory(place)
+    try:
+        made = make()
+    except Exception as problem:  # of anybody's code
+        raise ParameterError(
+            message(f"{place}()", "make a network", f"{type(problem).__name__}: {problem}")
+        ) from problem
+    if not isinstance(made, nn.Module):
+        raise ParameterError(message(f"{place}()", "make a network", type(made).__name__))
     dtype = next((t.dtype for t in tensors.values() if t.is_floating_point()), torch.float32)
     made = made.to(dtype)
     try:
@@ -158,11 +167,19 @@ def move_file(
     if Path(source).resolve() == Path(target).resolve():
         raise FileError(message("the new file", "be another one than the old", str(target)))
     tensors, notes = read_tensors(source)
+    for name, tensor in tensors.items():
+        if not torch.isfinite(tensor).all():
+            raise FileError(message(f"`{name}` of {source}", "be finite", "nan or inf"))
     net = network_of(tensors, model, activation)
     given = read_probe(probe)
     own = next(p for p in net.parameters() if p.is_floating_point())
     x = probe_inputs(net, given.to(own.dtype) if given is not None and given.is_floating_point() else given)
-    before = output(net, x)
+    try:
+        before = output(net, x)
+    except (RuntimeError, IndexError, TypeError) as problem:
+        line = " ".join(str(problem).split())
+        must = f"be inputs of {model or 'the network'}"
+        raise FileError(message(f"the probe {probe}", must, f"shape {tuple(x.shape)} ({line})")) from None
     records: list[Record] = [move.apply(net, x) for move in moves]
     if any(record.model is not net for record in records):
         wrapping = next(record.move.name for record in records if record.model is not net)
