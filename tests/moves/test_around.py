@@ -297,6 +297,15 @@ def test_rates_conserve_the_imbalance_that_the_probe_reports() -> None:
     assert moved.shape == before.shape
 
 
+def test_a_faster_early_layer_is_upstream_as_the_move_says() -> None:
+    r"""$\delta=\eta_w a^2-\eta_a\|w\|^2$: the larger the first layer's rate, the larger the imbalance."""
+    net, x = two_layer(torch.randn(1, 5), torch.randn(5, 3), dtype=torch.float64), rows(3)
+    at = lambda **rates: conserved(net, rates, x).delta["layer1", "layer2"]
+    assert (at(layer1=4.0, layer2=1.0) > at(layer1=1.0, layer2=1.0)).all()
+    assert (at(layer1=1.0, layer2=4.0) < at(layer1=1.0, layer2=1.0)).all()
+    assert "a faster early layer is upstream" in LayerRates.says
+
+
 def test_rates_as_a_record_and_on_an_optimiser() -> None:
     net = mlp(3, [5], 1)
     record = layer_rates(net, {"layer1": 4.0, "layer2": 0.0})
