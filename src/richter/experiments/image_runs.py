@@ -57,6 +57,11 @@ class Variant:
     c_gamma: float
     c_eta: float
 
+    @property
+    def shown(self) -> str:
+        """The name as it is printed."""
+        return self.name.replace("+", "⁺").replace("-", "⁻")
+
     @cached_property
     def phase(self) -> str:
         """Of Theorem 2, as the width grows."""

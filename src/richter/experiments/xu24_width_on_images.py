@@ -59,6 +59,10 @@ class WidthOnImages(AbstractExperiment):
             "steps": 3_900_000,
         },
     }  # fmt: skip
+    known_failures = {
+        "because": "with 2000 images all that Xavier⁻ loses is its first output, which grows like √d: from zero output "
+        "it does as well as Xavier⁺.",
+    }
     images: str = setting("cifar10", "image set", choices=SETS)
     pool: int = setting(2, "side of the squares of pixels that are averaged", low=1, high=16)
     train: int = setting(2000, "training images", low=100)
@@ -256,11 +260,11 @@ class WidthOnImages(AbstractExperiment):
             for v in VARIANTS.values():
                 fit = self.power(ds, name, v.name)
                 low, high = fit.exponent_interval
-                label = minus(f"{_shown(v)}: {fit.exponent:+.2f} [{low:+.2f}, {high:+.2f}]")
+                label = minus(f"{v.shown}: {fit.exponent:+.2f} [{low:+.2f}, {high:+.2f}]")
                 marks += _curve(ds, ds[name].isel(step=-1), v, label)
             panels.append(Panel(tuple(marks), x="d: width", y=words, x_log=True, y_log=True, title=f"({letter})"))
         best = ds.test_accuracy.max("step")
-        marks = [m for v in VARIANTS.values() for m in _curve(ds, best, v, _shown(v))]
+        marks = [m for v in VARIANTS.values() for m in _curve(ds, best, v, v.shown)]
         zero, words = float(ds.zero_test_accuracy.max("step").mean()), "Xavier⁻ from zero output"
         marks.append(mark("points", [float(ds.width[-1])], [zero], role="measured", colour=words, label=words))
         panels.append(Panel(tuple(marks), x="d: width", y="best test accuracy", x_log=True, title="(c)"))
@@ -303,14 +307,10 @@ def _wider_half(ds: xr.Dataset) -> xr.Dataset:
     return ds.isel(width=slice(-max(3, ds.sizes["width"] // 2), None))
 
 
-def _shown(v: Variant) -> str:
-    return v.name.replace("+", "⁺").replace("-", "⁻")
-
-
 def _curve(ds: xr.Dataset, values: xr.DataArray, v: Variant, label: str) -> list[Mark]:
     """Mean over the draws with the band that holds all of them; feature learning with points."""
     row = values.sel(variant=v.name)
-    word = _shown(v)
+    word = v.shown
     made = [
         mark("band", ds.width, row.min("draw"), high=row.max("draw"), role="measured", colour=word, group=word),
         mark("line", ds.width, row.mean("draw"), role="measured", colour=word, label=label, group=word),
