@@ -70,6 +70,16 @@ def test_a_model_of_ones_own_with_a_probe_and_json(folder: Path, capsys: Any) ->
     assert "--model my_networks:make_network" in capsys.readouterr().err
 
 
+def test_the_neurons_between_two_named_layers_are_balanced_alone(folder: Path) -> None:
+    ends = ["--first", "layer2", "--last", "layer3"]
+    assert main(["move", "net.safetensors", "--balance", "0.5", *ends, "--out", "b.safetensors", "--check"]) == 0
+    old, new = load_file("net.safetensors"), load_file("b.safetensors")
+    assert torch.equal(old["layer1.weight"], new["layer1.weight"])
+    net = mlp(4, [6, 5], 2)
+    net.load_state_dict(new)
+    np.testing.assert_allclose(conserved(net).delta["layer2", "layer3"], 0.5, atol=1e-5)  # saved in float32
+
+
 def test_what_is_not_kept_exits_with_1_under_check(folder: Path, capsys: Any) -> None:
     both = ["--scale", "layer1=0.5", "--scale", "layer3=2", "--out", "s.safetensors"]
     assert main(["move", "net.safetensors", *both, "--check"]) == 0
@@ -86,7 +96,9 @@ def test_what_is_not_kept_exits_with_1_under_check(folder: Path, capsys: Any) ->
     (["my_networks.py", "--balance", "0"], "end in .safetensors"),
     (["net.safetensors", "--balance", "0", "--out", "net.safetensors"], "be another one than the old"),
     (["net.safetensors", "--scale", "layer1"], "be layer=factor"),
-    (["net.safetensors", "--balance", "0", "--first", "layer1"], "come with --upstream"),
+    (["net.safetensors", "--overall", "2", "--first", "layer1"], "come with --upstream or --balance. Got layer1"),
+    (["net.safetensors", "--balance", "0", "--first", "layer1"], "be two neighbours, or not named. Got layer1"),
+    (["net.safetensors", "--balance", "0", "--first", "layer1", "--last", "layer3"], "no pair of layers"),
     (["net.safetensors", "--upstream", "2", "--first", "layer9"], "no layer `layer9`"),
     (["net.safetensors", "--balance", "0", "--model", "my_networks"], "be module:function"),
     (["net.safetensors", "--balance", "0", "--model", "no_such_module:f"], "be importable"),

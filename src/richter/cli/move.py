@@ -22,10 +22,12 @@ def move(
         list[str] | None, typer.Option("--scale", help="layer=factor; repeat it. The factors have to cancel.")
     ] = None,
     upstream: Annotated[float | None, typer.Option("--upstream", help="First layer ÷ α, last × α.")] = None,
-    first: Annotated[str | None, typer.Option("--first", help="The first layer, for --upstream.")] = None,
-    last: Annotated[str | None, typer.Option("--last", help="The last layer, for --upstream.")] = None,
+    first: Annotated[str | None, typer.Option("--first", help="The first layer, for --upstream or --balance.")] = None,
+    last: Annotated[str | None, typer.Option("--last", help="The last layer, for --upstream or --balance.")] = None,
     embeddings: Annotated[float | None, typer.Option("--embeddings", help="Embeddings ÷ α; another function.")] = None,
-    balance: Annotated[float | None, typer.Option("--balance", help="δ for every hidden neuron.")] = None,
+    balance: Annotated[
+        float | None, typer.Option("--balance", help="δ for every hidden neuron, or those between --first and --last.")
+    ] = None,
     approximate: Annotated[
         bool, typer.Option("--approximate", help="Go on where the function is not kept exactly.")
     ] = False,
@@ -46,6 +48,8 @@ def move(
       richter move net.safetensors --upstream 4 --out upstream.safetensors --check
 
       richter move net.pt --balance 0 --model my_networks:make --out balanced.pt
+
+      richter move net.safetensors --balance 2 --first layer1 --last layer2
     """
     from richter.moves.files import move_file
 
@@ -100,10 +104,18 @@ def _moves(
     if alpha is not None:
         first, last = ends
         made.append(Upstream(alpha=alpha, first=first or 0, last=last or -1, approximate=approximate))
-    elif any(ends):
-        raise ParameterError(message("`--first` and `--last`", "come with --upstream", ", ".join(filter(None, ends))))
+    elif any(ends) and delta is None:
+        given = ", ".join(filter(None, ends))
+        raise ParameterError(message("`--first` and `--last`", "come with --upstream or --balance", given))
     if embeddings is not None:
         made.append(SmallEmbeddings(alpha=embeddings))
     if delta is not None:
-        made.append(NeuronBalance(delta=delta))
+        first, last = ends
+        if alpha is None and (first is None) != (last is None):
+            do = "Use --balance 0 --first layer1 --last layer2."
+            raise ParameterError(
+                message("the layers of --balance", "be two neighbours, or not named", first or last, do)
+            )
+        between = None if alpha is not None or first is None or last is None else ((first, last),)
+        made.append(NeuronBalance(delta=delta, pairs=between))
     return made
