@@ -94,3 +94,31 @@ def test_a_theory_with_another_label_keeps_it() -> None:
     made = compare(wide.simulate(TIMES), wide)
     assert made.regimes[1] is not None and made.regimes[1].label == "alignment"
     assert "wide-scalar (a): " in str(made)
+
+
+def recorded(rate: float, values: list[float]) -> xr.Dataset:
+    """A recorded run: moments in steps, its own rate, looks that were left out."""
+    steps = np.array([0, 10, 20, 40])
+    kernel = ("step", values, {"kind": "full"})
+    loss = ("step", [1.0, 0.5, 0.2, 0.1])
+    return xr.Dataset(
+        {"kernel_change_full": kernel, "loss": loss}, {"step": steps, "t": ("step", rate * steps)}, {"rate": rate}
+    )
+
+
+def test_two_recorded_runs_are_laid_over_each_other_on_their_steps() -> None:
+    slow, fast = recorded(1e-4, [0.0, 0.1, 0.2, 0.4]), recorded(10.0, [0.0, 1.0, np.nan, 4.0])
+    made = compare(slow, fast)
+    assert made.over == "step" and made.plain()["over"] == "step" and "at step = 40" in str(made)
+    change = {d.name: d for d in made.differences}["kernel_change_full"]
+    assert (change.at, change.ends) == (40.0, (0.4, 4.0)) and change.absolute == pytest.approx(3.6, rel=1e-12)
+    # Between its looks a run is interpolated: at step 20 the second lies at 2.
+    swapped = {d.name: d for d in compare(fast, slow.isel(step=[0, 1, 2])).differences}["kernel_change_full"]
+    assert (swapped.at, swapped.ends) == (10.0, (1.0, 0.1))
+    middle = {d.name: d for d in compare(slow.isel(step=[0, 1, 2]), fast).differences}["kernel_change_full"]
+    assert (middle.at, middle.ends) == (20.0, (0.2, 2.0))
+
+
+def test_a_run_and_a_theory_are_compared_in_time() -> None:
+    theory = SingleNeuron(a0=1.0, w0=[-1.0, 0.0], beta_star=[0.0, 1.0])
+    assert compare(theory.simulate([0.0, 1.0]), theory).over == "t"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 Floats = NDArray[np.float64]
+T = TypeVar("T")
 TIME = ("t", "step")  # what a curve is drawn over; of a recorded run the steps are
 MOST_LINES = 8
 CROWDED = 20.0  # moments whose last is this many times their median get a log axis
@@ -115,7 +116,8 @@ def run_figures(runs: Sequence[tuple[str, xr.Dataset]]) -> list[tuple[Curve, Fig
     """
     made = []
     for curve in CURVES:
-        panels = [panel for name in curve.names if (panel := _panel(runs, curve, name)) is not None]
+        wanted = [(name, entry) for name in curve.names for entry in _entries(runs, curve, name)]
+        panels = [panel for name, entry in wanted if (panel := _panel(runs, curve, name, entry)) is not None]
         if panels:
             made.append((curve, Figure(tuple(panels), curve.title)))
     return made
@@ -127,7 +129,33 @@ def moments(ds: Any) -> tuple[str, Floats]:
     return dim, np.asarray(ds[dim].values if dim in ds.coords else np.arange(ds.sizes.get(dim, 0)), dtype=np.float64)
 
 
-def _panel(runs: Sequence[tuple[str, Any]], curve: Curve, name: str) -> Panel | None:
+def _entries(runs: Sequence[tuple[str, Any]], curve: Curve, name: str) -> list[str]:
+    """What gets a panel of its own: the entries of a variable, such as layers, where runs × entries are too many
+    colours for one; else "", all in one."""
+    known: dict[str, None] = {}
+    for _, ds in runs:
+        if name in ds and not curve.over:
+            known |= dict.fromkeys(words for _, words in _parts(ds, name, moments(ds)[0]))
+    crowded = len(runs) > 1 and len(known) > 1 and len(runs) * len(known) > MOST_LINES
+    return _some(list(known)) if crowded else [""]
+
+
+def _parts(ds: Any, name: str, dim: str) -> list[tuple[dict[Any, int], str]]:
+    """The entries of a variable besides those of time: where each is, and what it is called."""
+    value = ds[name]
+    rest = [d for d in value.dims if d != dim]
+    every = [dict(zip(rest, index, strict=True)) for index in np.ndindex(*(value.sizes[d] for d in rest))]
+    called = lambda d, i: str(ds[d].values[i]) if d in ds.coords else f"{d} {i + 1}"
+    return [(at, " ".join(called(d, i) for d, i in at.items())) for at in every]
+
+
+def _some(entries: list[T]) -> list[T]:
+    """At most as many as can be told apart, the first and the last among them."""
+    places = np.unique(np.linspace(0, len(entries) - 1, min(MOST_LINES, len(entries))).round().astype(int))
+    return [entries[i] for i in places]
+
+
+def _panel(runs: Sequence[tuple[str, Any]], curve: Curve, name: str, entry: str = "") -> Panel | None:
     marks: list[Mark] = []
     first: Any = None
     lefts: list[float] = []
@@ -135,12 +163,14 @@ def _panel(runs: Sequence[tuple[str, Any]], curve: Curve, name: str) -> Panel | 
     for label, ds in runs:
         if name not in ds or not np.isfinite(ds[name].values.astype(float)).any():
             continue
-        made, left = _marks(ds, name, curve, label if len(runs) > 1 else "", x_log)
+        made, left = _marks(ds, name, curve, label if len(runs) > 1 else "", x_log, entry)
         marks += made
         lefts += left
         first = ds if first is None and made else first
     if first is None:
         return None
+    if len({m.colour for m in marks}) > MOST_LINES:  # many seeds are a bundle
+        marks = [replace(m, colour=None, label="") for m in marks]
     own = [m for m in marks if m.kind == "line"]
     heights = np.concatenate([m.y[np.isfinite(m.y)] for m in own])
     y_log = curve.y_log and heights.min() > 0 and heights.max() > WIDE ** (0.5 if curve.over else 1) * heights.min()
@@ -151,10 +181,11 @@ def _panel(runs: Sequence[tuple[str, Any]], curve: Curve, name: str) -> Panel | 
     over = curve.over or moments(first)[0]
     named = axis_label(first[over]) if over in first.coords else over
     x = f"{named} (left end: 0)" if lefts and not curve.over else named
-    return Panel(tuple(marks), x=x, y=axis_label(first[name]), x_log=x_log and not curve.over, y_log=bool(y_log))
+    y = axis_label(first[name])
+    return Panel(tuple(marks), title=entry, x=x, y=y, x_log=x_log and not curve.over, y_log=bool(y_log))
 
 
-def _marks(ds: Any, name: str, curve: Curve, label: str, x_log: bool) -> tuple[list[Mark], list[float]]:
+def _marks(ds: Any, name: str, curve: Curve, label: str, x_log: bool, entry: str) -> tuple[list[Mark], list[float]]:
     value = ds[name]
     dim, when = moments(ds)
     if curve.over:
@@ -163,15 +194,12 @@ def _marks(ds: Any, name: str, curve: Curve, label: str, x_log: bool) -> tuple[l
         return [], []
     kept = np.isfinite(when)
     x, left = _shifted(when[kept], x_log)
-    rest = [d for d in value.dims if d != dim]
-    entries = [{}] if not rest else [
-        dict(zip(rest, index, strict=True)) for index in np.ndindex(*(value.sizes[d] for d in rest))
-    ]  # fmt: skip
+    parts = _parts(ds, name, dim)
+    shown = [part for part in parts if part[1] == entry] if entry else _some(parts)
     made: list[Mark] = []
     again = f"{name}_resampled"
-    for at in entries[:MOST_LINES]:
-        words = " ".join(str(ds[d].values[i]) if d in ds.coords else f"{d} {i + 1}" for d, i in at.items())
-        title = ", ".join(part for part in (label, words) if part)
+    for at, words in shown:
+        title = ", ".join(part for part in (label, "" if entry else words) if part)
         y = np.asarray(value.isel(at).values, dtype=np.float64)[kept]
         seen = np.isfinite(y)
         if seen.sum() < min(2, len(x)):  # one of many moments is no curve

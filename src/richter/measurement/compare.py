@@ -45,20 +45,22 @@ class Comparison:
     datasets: tuple[xr.Dataset, xr.Dataset]
     regimes: tuple[Regime | None, Regime | None]
     differences: tuple[Difference, ...]
+    over: str = "t"  # or "step": of two recorded runs
 
     def __str__(self) -> str:
         label = lambda regime: "no regime" if regime is None else str(regime.label)
         lines = [f"{name}: {label(regime)}" for name, regime in zip(self.names, self.regimes, strict=True)]
-        lines += [
-            f"  {d.name}: differs by at most {d.absolute:.3g} ({d.relative:.2%} of its size) at t = {d.at:.3g}"
-            for d in self.differences
-        ]
+        for d in self.differences:
+            last = "" if np.isnan(d.ends).any() else f"{d.ends[0]:.3g} and {d.ends[1]:.3g} at the end; "
+            most = f"differs by at most {d.absolute:.3g} ({d.relative:.2%} of its size) at {self.over} = {d.at:.4g}"
+            lines.append(f"  {d.name}: {last}{most}")
         return "\n".join(lines)
 
     def plain(self) -> dict[str, object]:
         """As plain data, for JSON; undefined is null."""
         number = lambda x: float(x) if np.isfinite(x) else None
         return {
+            "over": self.over,
             "sides": [
                 {"name": name, "regime": None if regime is None else regime.plain()}
                 for name, regime in zip(self.names, self.regimes, strict=True)
@@ -72,7 +74,7 @@ class Comparison:
 
 
 def compare(a: Side, b: Side, *, names: tuple[str, str] = ("", "")) -> Comparison:
-    """Lay two runs, or a run and a theory, over each other on the times that both have.
+    """Lay two runs, or a run and a theory, over each other on the times that both have; two recorded runs on steps.
 
     Args:
         a: a Dataset with times, what `measure` returned, the path of a saved run (.nc), or a theory.
@@ -99,7 +101,11 @@ def compare(a: Side, b: Side, *, names: tuple[str, str] = ("", "")) -> Compariso
     if called[0] == called[1]:
         called = (f"{called[0]} (a)", f"{called[1]} (b)")
     regimes = tuple(_regime(side, original) for side, original in zip(sides, (a, b), strict=True))
-    return Comparison((called[0], called[1]), (solved[0], solved[1]), (regimes[0], regimes[1]), _differences(*solved))
+    over = "step" if all("step" in ds.coords for ds in solved) else "t"
+    if over == "step":  # a rate of another size, as moves give it, would leave them no time in common
+        solved = [_over_steps(ds) for ds in solved]
+    named = (called[0], called[1])
+    return Comparison(named, (solved[0], solved[1]), (regimes[0], regimes[1]), _differences(*solved), over)
 
 
 def _read(side: Side, which: str) -> Any:
@@ -131,6 +137,13 @@ def _solved(side: Any, other: Any) -> Any:
         if not np.isfinite(times).all():
             raise
         return side.simulate(times)
+
+
+def _over_steps(ds: Any) -> Any:
+    """A recorded run with its steps in the place of `t`."""
+    says = {"long_name": "steps of the run", "units": "1"}
+    steps = np.asarray(ds["step"].values, dtype=np.float64)
+    return ds.drop_vars("step").assign_coords(t=("t", steps, says)).assign_attrs(clock="steps")
 
 
 def _full(ds: Any) -> Any:
@@ -184,7 +197,8 @@ def _differences(a: Any, b: Any) -> tuple[Difference, ...]:
         largest = float(np.nanmax(gap))
         worst = np.unravel_index(int(np.nanargmax(gap)), gap.shape)
         whole = float(np.nanmax(size))
-        ends = (float(x[-1]), float(y[-1])) if x.ndim == 1 else (np.nan, np.nan)
+        last = np.flatnonzero(~np.isnan(gap.reshape(len(gap), -1)).all(axis=1))[-1]
+        ends = (float(x[last]), float(y[last])) if x.ndim == 1 else (np.nan, np.nan)
         relative = largest / whole if whole > 0 else (0.0 if largest == 0 else np.nan)
         made.append(Difference(name, largest, relative, float(t[shared][worst[0]]), ends))
     if not made:
@@ -204,5 +218,12 @@ def _at(times: Any, values: Any, wanted: Any) -> Any:
     if times.shape == wanted.shape and (times == wanted).all():
         return values
     flat = values.reshape(len(times), -1)
-    columns = [np.interp(wanted, times, column) for column in flat.T]
+    columns = [_between(times[known], column[known], wanted) for column in flat.T for known in [~np.isnan(column)]]
     return np.stack(columns, axis=1).reshape(len(wanted), *values.shape[1:])
+
+
+def _between(times: Any, values: Any, wanted: Any) -> Any:
+    """Interpolated between moments that were looked at; NaN before the first and after the last."""
+    if not len(times):
+        return np.full(len(wanted), np.nan)
+    return np.interp(wanted, times, values, left=np.nan, right=np.nan)

@@ -17,7 +17,8 @@ def comparison_report(comparison: Comparison, path: str | Path) -> Path:
     """Write the page of a comparison. `path` ends in .html; the file appears whole or not at all."""
     target = check_page(path)
     names, regimes = comparison.names, comparison.regimes
-    runs = list(zip(names, comparison.datasets, strict=True))
+    shown = [ds.rename(t="step") if comparison.over == "step" else ds for ds in comparison.datasets]
+    runs = list(zip(names, shown, strict=True))
     blocks: list[page.Html] = []
     for name, regime in zip(names, regimes, strict=True):
         blocks += verdict_blocks(regime, name) if regime is not None else [
@@ -49,7 +50,8 @@ def summary(comparison: Comparison) -> str:
     'single-neuron (a) is lazy, single-neuron (b) is rich'
     """
     labels = ["without a regime" if regime is None else str(regime.label) for regime in comparison.regimes]
-    worst = max(comparison.differences, key=lambda d: d.relative if d.relative == d.relative else -1.0)
+    compared = [d for d in comparison.differences if d.name != "batch_loss"] or list(comparison.differences)
+    worst = max(compared, key=lambda d: d.relative if d.relative == d.relative else -1.0)
     return (
         f"{comparison.names[0]} is {labels[0]}, {comparison.names[1]} is {labels[1]}; of {len(comparison.differences)} "
         f"shared variables {worst.name} differs most, by {number(100 * worst.relative, 3)}\N{NO-BREAK SPACE}% of its "
@@ -62,10 +64,11 @@ def differences_table(comparison: Comparison) -> page.Html:
     short = lambda x: number(float(x), 3) if x == x else "–"
     a, b = comparison.names
     return page.table(
-        f"Largest |{a} − {b}| over the times that both have, and in units of the largest size of {b}.",
-        ("variable", "difference", "relative", "at t", f"{a}, end", f"{b}, end"),
+        f"Largest |{a} − {b}| over the {'steps' if comparison.over == 'step' else 'times'} that both have, and in "
+        f"units of the largest size of {b}.",
+        ("variable", "difference", "relative", f"at {comparison.over}", f"{a}, end", f"{b}, end"),
         [
-            (d.name, short(d.absolute), short(d.relative), short(d.at), short(d.ends[0]), short(d.ends[1]))
+            (d.name, short(d.absolute), short(d.relative), number(d.at), short(d.ends[0]), short(d.ends[1]))
             for d in comparison.differences
         ],
     )
