@@ -31,8 +31,9 @@ $(VENV)/dev.stamp: $(BIN)/python pyproject.toml constraints.txt
 tour: $(VENV)/tour.stamp
 	$(BIN)/richter tour
 
+# Two workers of one thread each: more threads than cores would wait for each other.
 test: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest --quiet -n 2 --dist worksteal
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --quiet -n 2 --dist worksteal
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check $(CHECKED)

@@ -18,11 +18,15 @@ def tour(
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from richter.report.tour import lacks, run_tour
+    from richter.sweep.machine import single_threads
 
     console = Console(highlight=False)
     columns = (TextColumn("{task.description:32}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+    hide = not console.is_terminal
+    # Everything here is small: more threads would only wait for each other, for minutes on a busy machine.
+    with single_threads(), Progress(*columns, console=console, disable=hide, transient=True) as bar:
+        from richter.report.tour import lacks, run_tour
+
         task = bar.add_task("Starting", total=1.0)
         page = run_tour(out, lambda what, share: bar.update(task, description=what, completed=share))
     console.print(f"The page is at [bold]{page.resolve()}[/]", soft_wrap=True)
