@@ -10,6 +10,7 @@ import pytest
 
 from richter.cli import main
 from richter.theory import learnability
+from richter.theory.eigenlearning import power_law_learnability
 
 
 def run(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:
@@ -48,6 +49,15 @@ def test_the_table_shows_every_row_and_says_what_it_leaves_out(capsys: pytest.Ca
     assert "start" in batch and "clean" not in batch and "shown" not in batch
 
 
+def test_the_endless_spectrum_is_asked_by_its_power(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "--power-law", "1", "-n", "5,20", "-c", "[1, 0.5]", "--noise", "0.1", "--json")
+    made, exact = json.loads(out), power_law_learnability(1.0, [5, 20], coefficients=[1, 0.5], noise=0.1)
+    assert code == 0 and not err and made["params"]["alpha"] == 1.0
+    for name in ("kappa", "learnability", "test_error"):
+        np.testing.assert_array_equal(np.array(made["variables"][name]["data"]), exact[name].values)
+    assert "Endlessly many modes, the first 4 shown" in run(capsys, "--power-law", "1", "-n", "5")[1]
+
+
 @pytest.mark.parametrize(
     ("args", "text"),
     [
@@ -57,6 +67,9 @@ def test_the_table_shows_every_row_and_says_what_it_leaves_out(capsys: pytest.Ca
             "`eigenvalues` of learnability must be a JSON array, such as [1, 0]. Got '[1, 2'.",
         ),
         (["-e", "[1, -2]", "-n", "1"], "`eigenvalues` of learnability must be ≥ 0. Got -2.0."),
+        (["--power-law", "1", "-e", "[1]", "-n", "1"], "`eigenvalues` must not be given with `--power-law`"),
+        (["--power-law", "1"], "learnability must be given `n` (n). Got nothing."),
+        (["--power-law", "-1", "-n", "1"], "`alpha` of power_law_learnability must be between 0.001 and 100."),
         (["--params", "absent.json"], "The parameter file absent.json cannot be read"),
     ],
 )

@@ -19,6 +19,9 @@ def learnability(
         str, typer.Option("--coefficients", "-c", help="The target's coefficients, as a JSON array; for the errors.")
     ] = "",
     noise: Annotated[str, typer.Option("--noise", help="Standard deviation of the labels' noise [default: 0].")] = "",
+    power_law: Annotated[
+        float | None, typer.Option("--power-law", help="Instead of eigenvalues: α of the endless spectrum k^−(1+α).")
+    ] = None,
     params: Annotated[
         str, typer.Option("--params", "-p", help="JSON file with these and multiplicities; - reads standard input.")
     ] = "",
@@ -26,24 +29,38 @@ def learnability(
 ) -> None:
     """Say what a model of fixed features learns of each mode from n examples, and how well it generalises.
 
-    Example:  richter learnability --eigenvalues '[1, 0.5, 0.1]' --n 1,2 --coefficients '[1, 0, 0]' --noise 0.1
+    Examples:
+
+      richter learnability --eigenvalues '[1, 0.5, 0.1]' --n 1,2 --coefficients '[1, 0, 0]' --noise 0.1
+
+      richter learnability --power-law 0.6 --n 10,100,1000 --coefficients '[1, 1, 1]'
     """
+    from typing import Any
+
     import numpy as np
 
     from richter.cli.parameter_file import read
+    from richter.errors import ParameterError, message
     from richter.params import check_names, parse
     from richter.schema import to_plain
-    from richter.theory.eigenlearning import PARAMS
+    from richter.theory.eigenlearning import PARAMS, power_law_learnability
     from richter.theory.eigenlearning import learnability as solve
 
     listed = lambda text: f"[{text}]" if "," in text and not text.lstrip().startswith("[") else text
     options = {
         "eigenvalues": eigenvalues, "n": n, "ridge": ridge, "coefficients": coefficients, "noise": noise,
     }  # fmt: skip
-    given = read(params, "eigenvalues") if params else {}
+    given: dict[str, Any] = read(params, "eigenvalues") if params else {}
     given |= parse("learnability", PARAMS, {name: listed(text) for name, text in options.items() if text})
-    check_names("learnability", PARAMS, given)
-    ds = solve(**given)
+    if power_law is None:
+        check_names("learnability", PARAMS, given)
+        ds = solve(**given)
+    else:
+        for name in {"eigenvalues", "multiplicities"} & set(given):
+            raise ParameterError(message(f"`{name}`", "not be given with `--power-law`", "both", "Give one."))
+        check_names("learnability", {name: p for name, p in PARAMS.items() if name != "eigenvalues"}, given)
+        ds = power_law_learnability(power_law, **given)
+        given = {"alpha": power_law, **given}
     if as_json:
         names = ("n", *map(str, ds.data_vars))
         arrays = {name: (tuple(map(str, ds[name].dims)), ds[name].values) for name in names}
@@ -71,6 +88,7 @@ def learnability(
     screen.width = max(screen.width, COLUMN * len(shown.columns))  # a cut number is worse than a long line
     screen.print(shown)
     if rows.sizes["mode"] > modes:
-        typer.echo(f"{rows.sizes['mode']} modes, the first {modes} shown; all with --json.")
+        many = f"{rows.sizes['mode']} modes" if power_law is None else "Endlessly many modes"
+        typer.echo(f"{many}, the first {modes} shown; {'all' if power_law is None else 'more'} with --json.")
     if "coefficients" in given:
         typer.echo("Mean square errors without ½: test on noisy labels, clean on the target itself.")
