@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from richter.errors import OutsideTheoryError, ParameterError, UnknownNameError
-from richter.theory import DiagonalNetwork, LinearModel, ScalarNetwork, SingleNeuron, WideScalar
+from richter.theory import DiagonalNetwork, IsotropicNetwork, LinearModel, ScalarNetwork, SingleNeuron, WideScalar
 from richter.theory.base import AbstractTheory
 from richter.theory.convert import convert_loss, convert_rate, convert_time, loss_scale, steps_to_time, time_to_steps
 from richter.theory.discrete import descend, descent_gap, drift_per_step, largest_stable_step
@@ -60,6 +60,20 @@ def test_the_largest_stable_step_separates_convergence_from_divergence() -> None
     assert limit == pytest.approx(1 / net.limit().kernel.item(), rel=1e-6)
     with pytest.raises(OutsideTheoryError, match="diverged before step .* Use less than largest_stable_step"):
         descend(net, 20 * limit, [500])
+
+
+def test_the_largest_stable_step_knows_the_inputs_of_a_wide_network(seed: int) -> None:
+    rng = np.random.default_rng([seed, 41])
+    A, W, target = rng.normal(size=(3, 2)), rng.normal(size=(3, 4)), rng.normal(size=(4, 2))
+    gram = np.cov(rng.normal(size=(4, 30))) * np.outer(*[np.array([2.0, 1.0, 0.5, 0.2])] * 2)
+    for rates in ({"eta_a": 0.0}, {"eta_w": 0.0}):  # the kernel stands still: the border is sharp
+        net = IsotropicNetwork(A0=A, W0=W, beta_star=target, input_gram=gram).with_(**rates)
+        limit = float(largest_stable_step(net))
+        assert descend(net, 0.99 * limit, [3000]).loss.item() < descend(net, 0.99 * limit, [0]).loss.item()
+        assert descend(net, 1.01 * limit, [3000]).loss.item() > 1e6
+    white = IsotropicNetwork.random(inputs=3, neurons=2, outputs=2, beta_star=1.0, delta=0.5, rng=seed)
+    scaled = white.with_(input_gram=2.5)
+    assert largest_stable_step(scaled) == pytest.approx(largest_stable_step(white) / 2.5, rel=1e-3)  # grids of times
 
 
 def test_descend_stores_steps_and_times() -> None:

@@ -83,11 +83,15 @@ def largest_stable_step(theory: AbstractTheory) -> Floats:
         dims, kernel = theory.arrays(times, only=("kernel",))["kernel"]
         if dims[-2:] == ("input", "input_2"):
             kernel = np.asarray(np.linalg.eigvalsh(kernel), dtype=np.float64)
-    else:  # η_w AᵀA ⊗ I + I ⊗ η_a WᵀW, whose eigenvalues are sums
+    else:  # η_w AᵀA ⊗ G + I ⊗ η_a G^½WᵀWG^½ with G = XᵀX: its top lies where AᵀA has its own
         grams = theory.arrays(times, only=("gram_a", "gram_w"))
-        rate = lambda name: np.asarray(theory.params[name])[..., None]
-        tops = {name: np.linalg.eigvalsh(grams[name][1])[..., -1] for name in ("gram_a", "gram_w")}
-        kernel = rate("eta_w") * tops["gram_a"] + rate("eta_a") * tops["gram_w"]
+        rate = lambda name: np.asarray(theory.params[name])[..., None, None, None]
+        inputs = np.asarray(theory.params["input_gram"])[..., None, :, :]
+        values, vectors = np.linalg.eigh(inputs)
+        root = (vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+        first = np.linalg.eigvalsh(grams["gram_a"][1])[..., -1, None, None] * inputs
+        both = rate("eta_w") * first + rate("eta_a") * (root @ grams["gram_w"][1] @ root)
+        kernel = np.linalg.eigvalsh(both)[..., -1]
     top = kernel.reshape(*theory.batch_shape, -1).max(axis=-1)
     with np.errstate(divide="ignore"):
         return np.asarray(2 / (theory.loss_factor * top))
