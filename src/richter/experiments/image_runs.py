@@ -109,24 +109,22 @@ VARIANTS = _variants()
 
 
 def drawn(
-    variants: Sequence[Variant],
-    width: int,
-    base: int,
-    inputs: int,
-    outputs: int,
+    scales: Sequence[tuple[float, float, float, float]],
+    sizes: tuple[int, int, int],
     draws: int,
     seed: int,
     mirrored: bool = False,
 ) -> tuple[Networks, Floats]:
-    """Networks of one width, the draws of each variant together, and the factors on their rates.
+    """Networks of one width, the draws of each member together, and the factors on their rates.
 
-    A draw's standard normal numbers are the same in all variants. `mirrored`: the second half of the neurons repeats
-    the first with the opposite sign of u, so that the output is 0.
+    `scales`: standard deviations of u and w, γ and the rate's factor, member by member; `sizes`: inputs, width and
+    outputs. A draw's standard normal numbers are the same in all members. `mirrored`: the second half of the neurons
+    repeats the first with the opposite sign of u, so that the output is 0.
     """
-    w, u, gamma, rates = [], [], [], []
+    inputs, width, outputs = sizes
+    w, u = [], []
     half = width // 2
-    for variant in variants:
-        spread_u, spread_w, scale, factor = variant.scales(width, base)
+    for spread_u, spread_w, _, _ in scales:
         for draw in range(draws):
             rng = np.random.default_rng([seed, width, draw])
             first = (spread_w * rng.standard_normal((width, inputs))).astype(np.float32)
@@ -136,9 +134,8 @@ def drawn(
                 last[:, 2 * half :] = 0
             w.append(first)
             u.append(last)
-            gamma.append(scale)
-            rates.append(factor)
-    return Networks(weights=(np.stack(w), np.stack(u)), output_scale=gamma), np.array(rates)
+    gamma, rates = np.repeat([[scale, factor] for _, _, scale, factor in scales], draws, axis=0).T
+    return Networks(weights=(np.stack(w), np.stack(u)), output_scale=gamma), rates
 
 
 def minus(text: str) -> str:

@@ -80,8 +80,8 @@ class WidthOnImages(AbstractExperiment):
         self, width: int, inputs: int, outputs: int, names: Sequence[str] = tuple(VARIANTS), mirrored: bool = False
     ) -> tuple[Networks, Floats]:
         """Variants and draws of one width, the variants one after another; and their rates."""
-        chosen = [VARIANTS[name] for name in names]
-        nets, factors = drawn(chosen, width, self.base, inputs, outputs, self.draws, self.seed, mirrored)
+        scales = [VARIANTS[name].scales(width, self.base) for name in names]
+        nets, factors = drawn(scales, (inputs, width, outputs), self.draws, self.seed, mirrored)
         return nets, self.rate * factors
 
     def run(self, progress: Progress = silent, store: Path | None = None) -> xr.Dataset:
