@@ -90,3 +90,21 @@ def test_looks_that_were_left_out_do_not_hide_when_the_kernel_moved_unless_they_
     blind = richter.measure(looked_at([True, False, False, False, False, True])).regime
     assert blind.label == "rich" and "early_share" not in blind.evidence
     assert any("was not looked at around the time" in reason for reason in blind.reasons)
+
+
+@pytest.mark.parametrize(("classes", "kind"), [(10, "full"), (100, "trace")])
+def test_many_classes_are_measured_by_the_trace(classes: int, kind: str) -> None:
+    x = torch.randn(64, 4, generator=torch.Generator().manual_seed(0))
+    y = torch.arange(64) % classes
+    with richter.watch(mlp(4, [8], classes, rng=0), (x, y), measure=None, budget=None) as see:
+        see(1)
+    regime = richter.measure(see.dataset()).regime
+    assert f"{kind} kernel" in regime.evidence["kernel_change"].says
+    assert any("trace kernel adds up the outputs" in said for said in regime.silent) == (kind == "trace")
+
+
+def test_too_many_outputs_for_any_kernel_are_said_where_the_regime_is_asked_for() -> None:
+    x = torch.randn(64, 4)
+    ds = richter.watch(mlp(4, [8], 2000, rng=0), (x, torch.zeros(64, dtype=torch.int64)), budget=None).dataset()
+    with pytest.raises(richter.errors.ParameterError, match="kernel_movement_trace: needs at most 65536 outputs"):
+        richter.measure(ds)

@@ -63,7 +63,8 @@ def kernel_name(ds: xr.Dataset, kind: str | None) -> str:
     for name in names:
         if name in ds:
             return name
-    have = ", ".join(sorted(map(str, ds.data_vars))) or "nothing"
+    missing = [why for why in str(ds.attrs.get("left_out", "")).split("; ") if why.startswith("kernel")]
+    have = "; ".join(missing) or ", ".join(sorted(map(str, ds.data_vars))[:8]) or "nothing"
     do = "Record the run with richter.measure or richter.watch."
     raise ParameterError(message("the Dataset of a run", f"hold one of {', '.join(names)} over t", have, do))
 

@@ -21,7 +21,7 @@ KERNELS: dict[str, type[FullKernelMovement] | type[TraceKernelMovement]] = {
     "trace": TraceKernelMovement,
 }
 POINTS = 64  # examples of the kernel
-LARGEST = 4096  # outputs of these examples together: a side of the full kernel
+LARGEST = {"full": 4096, "trace": 65_536}  # outputs of these examples together; of the full kernel it is a side
 
 
 def kernel_probe(
@@ -29,12 +29,21 @@ def kernel_probe(
 ) -> AbstractProbe:
     """The movement of a kernel of this kind, of the first `points` examples and of resamples of them."""
     if kind not in KERNELS:
-        raise ParameterError(message("`kernel`", f"be one of {', '.join(KERNELS)}, or None", kind))
+        raise ParameterError(message("`kernel`", f"be one of auto, {', '.join(KERNELS)}, or None", kind))
     made = KERNELS[kind]
     return made(
-        rates=None if isinstance(rates, (int, float)) else rates, draws=draws, points=points, largest=LARGEST,
+        rates=None if isinstance(rates, (int, float)) else rates, draws=draws, points=points, largest=LARGEST[kind],
         loss=loss if isinstance(loss, str) else None if loss is None else "a function",
     )  # fmt: skip
+
+
+def kernel_kind(outputs: int, examples: int) -> str:
+    """The full kernel where it is small enough, else its trace.
+
+    >>> kernel_kind(10, 64), kernel_kind(100, 64)
+    ('full', 'trace')
+    """
+    return "full" if outputs * examples <= LARGEST["full"] else "trace"
 
 
 def standard(

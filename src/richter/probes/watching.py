@@ -17,7 +17,7 @@ from richter.probes.observe import inputs, torch_library, tried, unwrapped
 from richter.probes.observe import layer as named_layer
 from richter.probes.probe import AbstractProbe
 from richter.probes.recorder import Logger, Rate, Recorder
-from richter.probes.standard import POINTS, chosen_probes, kernel_probe, standard
+from richter.probes.standard import POINTS, chosen_probes, kernel_kind, kernel_probe, standard
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -79,7 +79,7 @@ def watch(
     loggers: Iterable[Logger] = (),
     rates: Mapping[str, float] | float | None = None,
     layer: str | None = None,
-    kernel: str | None = "full",
+    kernel: str | None = "auto",
     kernel_points: int | None = POINTS,
     strict: bool = False,
 ) -> Watch:
@@ -107,7 +107,8 @@ def watch(
         loggers: functions of (step, scalars), such as `to_tensorboard(writer)`.
         rates: learning rates by layer or parameter, relative to `rate`, where they differ.
         layer: whose output the features are; by default what the last weight layer reads.
-        kernel: whose movement is measured: full (every pair of outputs), trace (summed over outputs), or None.
+        kernel: whose movement is measured: full (every pair of outputs), trace (summed over outputs), auto (full where
+            it is small enough), or None.
         kernel_points: of how many of the probe's examples the kernel is; its cost grows with their square.
         strict: raise when a probe fails in the middle of the run, instead of noting it and warning.
 
@@ -129,7 +130,7 @@ def watch(
     if not isinstance(model, torch.nn.Module):
         raise ParameterError(message("the model", "be a torch module", type(model).__name__))
     batch = _batch(unwrapped(model), probe)
-    tried(unwrapped(model), batch[0])
+    outputs = tried(unwrapped(model), batch[0]).numel()
     if layer is not None:
         named_layer(unwrapped(model), layer)
     explain, pace = "", 1.0
@@ -142,6 +143,8 @@ def watch(
     known = standard(loss=loss, rates=relative, layer=layer)
     if kernel is not None:
         count("`kernel_points`", len(batch[0]) if kernel_points is None else kernel_points)
+        if kernel == "auto":
+            kernel = kernel_kind(outputs, len(batch[0][:kernel_points]))
         moved = kernel_probe(kernel, relative, loss, kernel_points)
         known[moved.name] = moved
     recorder = Recorder(
