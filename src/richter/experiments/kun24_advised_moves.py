@@ -42,6 +42,10 @@ class AdvisedMoves(AbstractExperiment):
         "laptop": {},
         "paper": {"cases": 100, "draws": 10},
     }
+    known_failures = {
+        "reaches": "At laptop 52 of 60 do. Of starts that are already rich, a still richer one may diverge at a rate "
+        "that was stable; a pilot sees that: with one, 57 of 60 do.",
+    }
     cases: int = setting(20, "starts, each with its own teacher and data", low=1)
     draws: int = setting(4, "random moves for each start and goal", low=1)
     pilot_steps: int = setting(200, "steps of every run of the pilot", low=10)
