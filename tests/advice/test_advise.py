@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -133,10 +134,20 @@ def test_snippets_run_as_printed_on_the_names_they_use(goal: str) -> None:
     assert applied(x).shape == (32, 1)
 
 
+def test_a_function_may_build_a_network_with_dropout_and_the_snippet_trains_it(tmp_path: Path) -> None:
+    x, y = regression()
+    np.savez(tmp_path / "data.npz", x=x.numpy(), y=y.numpy())
+    made = advise(dropping, str(tmp_path / "data.npz"), "richer")
+    for option in made.options:
+        names: dict[str, Any] = {}
+        exec(compile(option.snippet, option.code, "exec"), names)
+        assert all(module.training for module in names["model"].modules())
+
+
 def test_functions_and_files_are_written_into_the_snippet() -> None:
     source = source_of(NormedCnn, "data.npz")
     assert "from tests.advice.models import NormedCnn" in source.imports
-    assert source.lines[0] == "model = NormedCnn()" and "'data.npz'" in source.lines[1]
+    assert source.lines[0] == "model = NormedCnn().eval()" and "'data.npz'" in source.lines[1]
     unknown = source_of(lambda: nn.Linear(1, 1), ([0.0], [0.0]))
     assert unknown.lines == ("# model and x, y: as you gave them to advise",)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def built(model: Any) -> nn.Module:
-    """The model, or what a function without arguments builds."""
+    """The model, or what a function without arguments builds: that is nobody else's, and goes into evaluation mode."""
     from torch import nn
 
     if isinstance(model, nn.Module):
@@ -26,7 +26,7 @@ def built(model: Any) -> nn.Module:
     net = model()
     if not isinstance(net, nn.Module):
         raise ParameterError(message("what the function builds", "be a torch model", type(net).__name__))
-    return net
+    return net.eval()
 
 
 def given(net: nn.Module, data: Any) -> tuple[Tensor, Tensor]:

@@ -21,6 +21,7 @@ class Source:
 
     imports: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
+    builds: bool = False  # the network, which is then in training mode unless its function says otherwise
 
 
 def source_of(model: Any, data: Any) -> Source:
@@ -31,14 +32,14 @@ def source_of(model: Any, data: Any) -> Source:
     if where is not None:
         module, name = where
         imports += [] if module == "__main__" else [f"from {module} import {name.partition('.')[0]}"]
-        lines += [f"model = {name}()"]
+        lines += [f"model = {name}().eval()"]
     if isinstance(data, str):
         imports += ["from richter.measurement.points import as_batch"]
         lines += [f"x, y = as_batch(model, {data!r}, None)"]
     missing = [name for name, known in (("model", where), ("x, y", isinstance(data, str))) if not known]
     if missing:
         lines.insert(0, f"# {' and '.join(missing)}: as you gave them to advise")
-    return Source(tuple(imports), tuple(lines))
+    return Source(tuple(imports), tuple(lines), where is not None)
 
 
 def snippet(trial: Trial, source: Source, optimiser: str, rate: float) -> str:
@@ -54,6 +55,7 @@ def snippet(trial: Trial, source: Source, optimiser: str, rate: float) -> str:
     grouped = f'groups(model, "{optimiser}", {lr}, record.rates)' if trial.rates else "model.parameters()"
     comment = "" if math.isclose(trial.rate, 1.0, rel_tol=1e-3) else f"  # {rate:g} × {trial.rate:.3g}"
     lines += [f"optimiser = torch.optim.{NAMES[optimiser]}({grouped}, lr={lr}){comment}"]
+    lines += ["model.train()"] if source.builds else []
     return "\n".join(_sorted_imports(lines)) + "\n"
 
 
