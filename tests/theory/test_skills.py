@@ -155,6 +155,10 @@ def test_basis_functions_are_filled_skill_by_skill() -> None:
         (lambda: skills(n_basis=41), ParameterError, "`n_basis` of MultilinearSkills must be at most n_skills = 40"),
         (lambda: skills(initial=[0.1, 0.2]), ParameterError, "must be one number or one for each of the 40 skills"),
         (lambda: skills(initial=-0.1), ParameterError, "`initial` of MultilinearSkills must be ≥ 0. Got -0.1."),
+        (
+            lambda: skills(n_skills=3, initial=[1e-310, 0.0, 0.1]),
+            ParameterError, "`initial` of MultilinearSkills must be 0 or at least 1e-30 for every skill. Got 1e-310.",
+        ),
         (lambda: skills(alpha=0.0), ParameterError, "`alpha` of MultilinearSkills must be > 0"),
         (lambda: skills(initial=[[0.1], [0.2]]).expected_loss(3), ParameterError, "must be asked of one start"),
         (lambda: skills().expected_loss(0), ParameterError, "`samples` must be whole numbers ≥ 1"),

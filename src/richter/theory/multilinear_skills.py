@@ -91,6 +91,12 @@ class MultilinearSkills(AbstractTheory):
             must = f"be one number or one for each of the {n} skills"
             raise ParameterError(message("`initial` of MultilinearSkills", must, f"{given}"))
 
+        start = resolved.values["initial"]
+        tiny = (start > 0) & (start < parameters.SMALLEST)  # S/R(0) would overflow: every skill starts alone
+        if tiny.any():
+            must = f"be 0 or at least {parameters.SMALLEST:g} for every skill"
+            raise ParameterError(message("`initial` of MultilinearSkills", must, float(start[tiny].flat[0])))
+
     def extra_sizes(self, sizes: dict[str, int]) -> dict[str, int]:
         """The number of skills, which is a parameter."""
         return {"skill": self._count("n_skills")}
