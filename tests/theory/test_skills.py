@@ -184,6 +184,10 @@ def test_basis_functions_are_filled_skill_by_skill() -> None:
             OutsideTheoryError, "shows nothing of its target",
         ),
         (
+            lambda: extended(0.1).with_(a0=[1e-200, 0.1, 0.2]),
+            ParameterError, "`a0` of ExtendedSkills must be 0 or at least 1e-30 in magnitude for every skill. Got 1e-200.",
+        ),
+        (
             lambda: ExtendedSkills.endless(alpha=1, n_skills=2, needed=3, target=1, a0=1, n_basis=7),
             ParameterError, "`n_basis` must be a whole number from 0 to 6. Got 7.",
         ),

@@ -90,7 +90,7 @@ class ExtendedSkills(AbstractTheory):
     )  # fmt: skip
 
     def check(self, resolved: parameters.Resolved) -> None:
-        """Gram matrices are square, symmetric and positive semi-definite."""
+        """Gram matrices are square, symmetric and positive semi-definite; starts are not tiny."""
         gram = resolved.values["gram"]
         if gram.shape[-1] != gram.shape[-2]:
             raise ParameterError(message("`gram` of ExtendedSkills", "be (skill, basis, basis)", f"shape {gram.shape}"))
@@ -99,6 +99,13 @@ class ExtendedSkills(AbstractTheory):
             raise ParameterError(message("`gram` of ExtendedSkills", "be symmetric", "another", "Use ΦΦᵀ/D."))
         if np.linalg.eigvalsh(gram).min() < -1e-10 * size:
             raise ParameterError(message("`gram` of ExtendedSkills", "have no negative eigenvalue", "one < 0"))
+
+        for name, axes in (("a0", ()), ("B0", (-1,))):  # every skill starts alone
+            size = np.abs(resolved.values[name]).max(axis=axes)
+            tiny = (size > 0) & (size < parameters.SMALLEST)
+            if tiny.any():
+                must = f"be 0 or at least {parameters.SMALLEST:g} in magnitude for every skill"
+                raise ParameterError(message(f"`{name}` of ExtendedSkills", must, float(size[tiny].flat[0])))
 
     def extra_sizes(self, sizes: dict[str, int]) -> dict[str, int]:
         """None: every dimension belongs to a parameter."""
