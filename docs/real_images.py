@@ -25,7 +25,7 @@ from richter.tasks import cifar10, mnist
 from richter.training import lenet5
 
 TAUS = {"lazy": 50.0, "rich": 0.3}
-RATES = {"mnist": 0.01, "cifar10": 0.2}
+RATES = {"mnist": 0.01, "cifar10": 0.04}
 BATCH, PROBE, POINTS = 64, 256, 32
 
 

@@ -108,3 +108,9 @@ def test_too_many_outputs_for_any_kernel_are_said_where_the_regime_is_asked_for(
     ds = richter.watch(mlp(4, [8], 2000, rng=0), (x, torch.zeros(64, dtype=torch.int64)), budget=None).dataset()
     with pytest.raises(richter.errors.ParameterError, match="kernel_movement_trace: needs at most 65536 outputs"):
         richter.measure(ds)
+
+
+def test_a_diverged_run_says_so() -> None:
+    ds = looked_at([True] * 6).assign_attrs(clock="flow", diverged_at=4)
+    assert any("not finite at step 4" in reason for reason in richter.measure(ds).regime.reasons)
+    assert not any("not finite" in reason for reason in richter.measure(looked_at([True] * 6)).regime.reasons)

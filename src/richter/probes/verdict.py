@@ -151,6 +151,9 @@ def _reasons(read: list[Run], given: list[Any], labels: NDArray[np.str_], label:
         made.append(
             f"Training had not ended: over its last half the loss fell by {most:.0%} of its start. The label is so far."
         )
+    diverged = next((ds.attrs["diverged_at"] for ds in given if "diverged_at" in ds.attrs), None)
+    if diverged is not None:
+        made.append(f"The loss was not finite at step {diverged}: a step too large moves any kernel. Lower the rate.")
     if any(run.loss_left > 1 for run in read):
         made.append("The loss ended above its start: a step too large, or other data than it was trained on.")
     if len(given) == 1:
