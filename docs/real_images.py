@@ -24,7 +24,7 @@ from richter.report.run import run_report
 from richter.tasks import cifar10, mnist
 from richter.training import lenet5
 
-TAUS = {"lazy": 50.0, "rich": 0.3}
+TAUS = {"mnist": {"lazy": 50.0, "rich": 0.3}, "cifar10": {"lazy": 500.0, "rich": 0.3}}
 RATES = {"mnist": 0.01, "cifar10": 0.04}
 BATCH, PROBE, POINTS = 64, 256, 32
 
@@ -80,8 +80,8 @@ def main() -> None:
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     for name in options.sets.split(","):
-        files = {words: options.folder / f"{name}-{words}.nc" for words in TAUS}
-        for words, tau in TAUS.items():
+        files = {words: options.folder / f"{name}-{words}.nc" for words in TAUS[name]}
+        for words, tau in TAUS[name].items():
             print(json.dumps(run(name, tau, options.steps, files[words]), default=float), flush=True)
         both = compare(*map(str, files.values()))
         comparison_report(both, options.folder / f"{name}.html")
