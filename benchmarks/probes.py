@@ -6,6 +6,7 @@ the shortest time counts. Memory is what a call adds to what the process holds b
 
 from __future__ import annotations
 
+import argparse
 import json
 import resource
 import subprocess
@@ -17,7 +18,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-MIB = 2**20
 # network → (kind of kernel, examples); torch.func's Jacobian needs 16 s and 2.4 GB for LeNet-5 at 500
 CASES: dict[str, tuple[tuple[str, int], ...]] = {
     "lenet5": (("full", 100), ("full", 200), ("trace", 200), ("trace", 500)),
@@ -32,6 +32,7 @@ SMALL: dict[str, tuple[tuple[str, int], ...]] = {
     "transformer": (("full", 32),),
 }
 METHODS = ("richter", "jacobian", "products")
+FEW = 10  # examples on which kernel-vector products are timed
 ROOM = 1e9  # bytes of gradients that a block of kernel-vector products may hold
 
 
@@ -144,7 +145,6 @@ def held() -> int:
 
 def one(name: str, kind: str, examples: int, method: str, seconds: float) -> dict[str, float]:
     """Memory of the first call, and the shortest of the calls that fit into so many seconds."""
-    warnings.simplefilter("ignore")
     work: Callable[..., Any] = {"richter": by_richter, "jacobian": by_jacobian, "products": by_products}[method]
     model, x = network(name, examples)
     work(model, x[:2], kind)  # what is loaded on first use is not the kernel's
@@ -160,20 +160,84 @@ def one(name: str, kind: str, examples: int, method: str, seconds: float) -> dic
 
 
 def against(cases: dict[str, tuple[tuple[str, int], ...]], rounds: int, seconds: float) -> dict[str, Any]:
-    """Every case by every method, in turns."""
+    """Every case by every method, in turns.
+
+    Kernel-vector products cost the same for every pair of examples: they are timed on few and scaled to all.
+    """
     made: dict[str, Any] = {}
     for name, wanted in cases.items():
         for kind, examples in wanted:
-            found: dict[str, dict[str, float]] = {}
-            for _ in range(rounds):
-                for method in METHODS:
-                    if method == "products" and "products" in found:
-                        continue  # it is never the faster one by a little; once is enough
-                    seen = apart("one", name, kind, str(examples), method, str(seconds))
+            found: dict[str, dict[str, Any]] = {}
+            for turn in range(rounds):
+                for method in METHODS if turn == 0 else METHODS[:2]:
+                    n = min(examples, FEW) if method == "products" else examples
+                    seen = apart("one", name, kind, str(n), method, str(seconds))
+                    seen["seconds"] *= (examples / n) ** 2
                     best = found.setdefault(method, seen)
-                    best |= {key: min(best[key], seen[key]) for key in seen}
+                    best |= {key: min(best[key], seen[key]) for key in ("seconds", "bytes")}
             made[f"{name} {kind} {examples}"] = found
     return made
+
+
+def moved(model: Any, by: float) -> Any:
+    """Another moment of the network's life: every parameter a little off."""
+    import torch
+
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(by * p.std() * torch.randn(p.shape, generator=generator))
+    return model
+
+
+def distance(examples: int) -> dict[str, float]:
+    """The trace kernel's distance of LeNet-5 on many examples."""
+    from richter.probes import compare_kernels
+
+    model, x = network("lenet5", examples)
+    now = moved(network("lenet5", 1)[0], 0.1)
+    compare_kernels(now, model, x[:4])
+    with Peak() as peak:
+        begun = time.perf_counter()
+        found = compare_kernels(now, model, x, "trace", memory="1.25 GiB")
+        seconds = time.perf_counter() - begun
+    return {"seconds": seconds, "bytes": peak.top, "whole": high_water(), "distance": float(found.distance)}
+
+
+def language(sequences: int, sketches: int) -> dict[str, float]:
+    """The sketched kernel's distance of a transformer of GPT-2's shape, 124 million parameters, 64 tokens each."""
+    import torch
+
+    from richter.probes import compare_kernels
+    from richter.training.transformers import gpt2
+
+    model, now = gpt2(), moved(gpt2(), 0.1)
+    x = torch.randint(0, 50257, (sequences, 64), generator=torch.Generator().manual_seed(2))
+    begun = time.perf_counter()
+    found = compare_kernels(now, model, x, "sketch", sketches=sketches, memory="4.5 GiB")
+    seconds = time.perf_counter() - begun
+    return {
+        "seconds": seconds, "whole": high_water(), "distance": float(found.distance),
+        "error": found.distance.error or 0.0, "sketches": sketches, "sequences": sequences,
+        "parameters": sum(p.numel() for p in model.parameters()),
+    }  # fmt: skip
+
+
+def spectrum(width: int, examples: int) -> dict[str, float]:
+    """Eigenfunctions of wide features, streamed."""
+    import torch
+
+    from richter.probes import features
+
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(64, width), torch.nn.ReLU(), torch.nn.Linear(width, 10)).eval()
+    x, y = torch.randn(examples, 64), torch.arange(examples) % 10
+    features(net, x[:64], y[:64])
+    with Peak() as peak:
+        begun = time.perf_counter()
+        features(net, x, y)
+        seconds = time.perf_counter() - begun
+    return {"seconds": seconds, "bytes": peak.top, "held": 8.0 * width * examples}
 
 
 def apart(*args: str) -> dict[str, Any]:
@@ -184,9 +248,28 @@ def apart(*args: str) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
+def main() -> None:
+    warnings.simplefilter("ignore")
+    single: dict[str, Callable[..., dict[str, float]]] = {
+        "one": lambda *a: one(a[0], a[1], int(a[2]), a[3], float(a[4])),
+        "distance": lambda *a: distance(int(a[0])), "language": lambda *a: language(int(a[0]), int(a[1])),
+        "spectrum": lambda *a: spectrum(int(a[0]), int(a[1])),
+    }  # fmt: skip
+    if sys.argv[1:2] and sys.argv[1] in single:
+        print(json.dumps(single[sys.argv[1]](*sys.argv[2:])))
+        return
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--small", action="store_true", help="fewer examples, one round")
+    parser.add_argument("--nets", default=",".join(CASES), help="which networks")
+    options = parser.parse_args()
+    cases = {name: (SMALL if options.small else CASES)[name] for name in options.nets.split(",")}
+    print(json.dumps({
+        "against": against(cases, 1 if options.small else 3, 1 if options.small else 3),
+        "distance": apart("distance", "1000" if options.small else "6000"),
+        "language": apart("language", *(("4", "3") if options.small else ("32", "8"))),
+        "spectrum": apart("spectrum", *(("512", "10000") if options.small else ("4096", "50000"))),
+    }))  # fmt: skip
+
+
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["one"]:
-        name, kind, n, method, seconds = sys.argv[2:]
-        print(json.dumps(one(name, kind, int(n), method, float(seconds))))
-    else:
-        print(json.dumps(against(SMALL, 1, 2), indent=1))
+    main()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -55,17 +56,21 @@ class Gradients:
     combinations: Combinations
 
     def written(self, budget: int) -> tuple[bool, ...]:
-        """Which groups are written out, because that is cheaper and there is room."""
-        C = self.combinations.count
-        made = []
-        for group in self.plan.groups:
-            made.append(True)
+        """Which groups are written out, because that is cheaper and there is room, the smallest first."""
+        C, room = self.combinations.count, budget / 16
+        sizes = [C * math.prod(group.shape) for group in self.plan.groups]
+        made = [True] * len(sizes)
+        for i in sorted(range(len(sizes)), key=sizes.__getitem__):
+            group = self.plan.groups[i]
             if group.factors:
-                t, a, b = group.sizes
-                table = group.table  # its gradient is mostly zeros
-                size, kept = C * a * b, len(group.places) * t * (a + C * b)
-                cheap = cost_written(self.kind, C, a * b) < cost_of_places(self.kind, C, t, a, b, len(group.places))
-                made[-1] = cheap and not table and (size <= 4 * kept or 16 * size * len(self.x) <= budget)
+                kept = sum(t * (a + C * b) for t, a, b in group.sizes)
+                t, a, b = max(group.sizes)
+                cheap = cost_written(self.kind, C, sizes[i] // C) < cost_of_places(
+                    self.kind, C, t, a, b, len(group.sizes)
+                )
+                large = sizes[i] > 4 * kept
+                made[i] = cheap and not group.table and (not large or sizes[i] * len(self.x) <= room)
+                room -= sizes[i] * len(self.x) if made[i] and large else 0
         return tuple(made)
 
     def sizes(self, written: tuple[bool, ...]) -> Sizes:
@@ -76,8 +81,8 @@ class Gradients:
             if out:
                 gradients += sum(self.plan.counts[name] for name in group.parameters)
             else:
-                t, a, b = group.sizes
-                data, gradients = data + len(group.places) * t * a, gradients + len(group.places) * t * b
+                data += sum(t * a for t, a, _ in group.sizes)
+                gradients += sum(t * b for t, _, b in group.sizes)
         return Sizes(self.plan.pass_bytes, bytes_each * data, bytes_each * gradients)
 
     def split(self, budget: int) -> Split:
@@ -233,7 +238,7 @@ class _Kept:
             return
         n, k = batch.stop - batch.start, len(self.waiting)
         x = columns(site, n)
-        b, a = self.group.sizes[2], x.shape[-1]
+        b, a = self.group.sizes[0][2], x.shape[-1]
         if site.kind == "conv" and delta.shape[0] == n:  # as they are: (example, output, row, place)
             d = torch.stack([delta.flatten(2) for delta in self.waiting], 1)
         else:

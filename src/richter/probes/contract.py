@@ -39,6 +39,11 @@ class Term:
     data: Tensor
     flipped: bool
 
+    @property
+    def spread(self) -> bool:
+        """Whether δ is the same for all examples, as it is behind a last layer, and is kept only once."""
+        return self.delta.shape[0] > 1 and self.delta.stride(0) == 0
+
     def __getitem__(self, part: slice) -> Term:
         return Term(self.delta[part], self.data[part], self.flipped)
 
@@ -88,15 +93,24 @@ def inner(p: Piece, q: Piece, kind: Kind) -> Tensor:
         return over.mul_(alike[:, None, :, None] if kind == "full" else alike)
     rows, columns = p.shape
     forming = 2 * C * rows * columns * sum(x.data.shape[1] for x in p.terms) * (1 / n + 1 / m)
-    a, b = p.terms[0].data.shape[-1] if p.terms[0].data.ndim == 3 else 1, p.terms[0].delta.shape[-1]
     by_rows = cost_written(kind, C, rows * columns) + forming
-    if by_rows < cost_of_places(kind, C, t, a, b, len(p.terms)):
+    if by_rows < sum(_cost_by_places(x, y, kind) for x in p.terms for y in q.terms):
         return _by_rows(p, q, kind)
     torch = torch_library("The kernel")
     outer = C * C if kind == "full" else C
     step = max(1, SCRATCH // max(1, m * t * s * outer))
     parts = [_by_places(p[i : i + step], q, kind) for i in range(0, n, step)]
     return torch.cat(parts, 1 if kind == "diagonal" else 0)
+
+
+def _cost_by_places(p: Term, q: Term, kind: Kind) -> float:
+    """`cost_of_places` of one pair of uses."""
+    (C, t, b), s, D = p.delta.shape[1:], q.delta.shape[2], q.delta.shape[1]
+    width = p.data.shape[-1] if p.data.ndim == 3 else 1
+    if p.flipped != q.flipped:  # rows of one are columns of the other
+        return t * s * (2 * C * (q.data.shape[-1] if q.data.ndim == 3 else 1) + 2 * D * width + 2 * pairs(kind, C))
+    same = 0 if p.spread and q.spread else b
+    return t * s * (2 * width + 2 * pairs(kind, C) * same + 12 * (1 if kind == "trace" else pairs(kind, C)))
 
 
 def _dot(p: Tensor, q: Tensor, kind: Kind) -> Tensor:
@@ -128,17 +142,21 @@ def _by_places(p: Factors, q: Factors, kind: Kind) -> Tensor:
 
 
 def _same_side(p: Term, q: Term, kind: Kind) -> Tensor:
-    n, C, t, b = p.delta.shape
-    m, D, s, _ = q.delta.shape
     alike = _alike(p.data, q.data, p.delta.dtype)
+    # δ that all examples share is multiplied once, and spread over them by the product with what is alike.
+    shared = p.spread and q.spread
+    left, right = (x.delta[:1] if shared else x.delta for x in (p, q))
+    times = lambda over, alike: over * alike if shared else over.mul_(alike)
+    n, C, t, b = left.shape
+    m, D, s, _ = right.shape
     if kind == "full":
-        over = (p.delta.reshape(-1, b) @ q.delta.reshape(-1, b).T).view(n, C, t, m, D, s)
-        return over.mul_(alike[:, None, :, :, None]).sum((2, 5))
+        over = (left.reshape(-1, b) @ right.reshape(-1, b).T).view(n, C, t, m, D, s)
+        return times(over, alike[:, None, :, :, None]).sum((2, 5))
     if kind == "trace":
-        left, right = (x.transpose(1, 2).reshape(-1, C * b) for x in (p.delta, q.delta))
-        return (left @ right.T).view(n, t, m, s).mul_(alike).sum((1, 3))
-    left, right = (x.transpose(0, 1).reshape(C, -1, b) for x in (p.delta, q.delta))
-    return (left @ right.transpose(1, 2)).view(C, n, t, m, s).mul_(alike).sum((2, 4))
+        left, right = (x.transpose(1, 2).reshape(-1, C * b) for x in (left, right))
+        return times((left @ right.T).view(n, t, m, s), alike).sum((1, 3))
+    left, right = (x.transpose(0, 1).reshape(C, -1, b) for x in (left, right))
+    return times((left @ right.transpose(1, 2)).view(C, n, t, m, s), alike).sum((2, 4))
 
 
 def _across(p: Term, q: Term, kind: Kind) -> Tensor:

@@ -16,7 +16,7 @@ from richter.probes.blocks import Combinations, Gradients
 from richter.probes.contract import Kind
 from richter.probes.kernels import KernelNumber, centred_targets, target_kernel
 from richter.probes.memory import Split, bytes_of
-from richter.probes.ntk import SKETCHES, Outputs, Precision, check_kind, contraction, prepared, with_plan
+from richter.probes.ntk import SKETCHES, Outputs, Precision, check_kind, contraction, prepared, whole_kernel, with_plan
 from richter.probes.tangent import Plan, Positions, Rates, examine
 from richter.probes.tiles import Tile, shared_split, tiles
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 Floats = NDArray[np.float64]
+HELD = 0.05  # kernels that are less than this share of the budget may as well be held
 
 
 @dataclass(frozen=True)
@@ -134,15 +135,12 @@ def _at(model: nn.Module, before: nn.Module | Mapping[str, Tensor]) -> nn.Module
 
 def _summed(sides: list[Gradients], outputs: str, budget: int, targets: Any) -> Sums:
     kind, n, C = sides[0].kind, len(sides[0].x), sides[0].combinations.count
-    how = shared_split(sides, budget)
-    if how.outputs < C and kind != "full":  # tiles wait for their other outputs
-        block = max(1, min(how.block, int(0.1 * budget / (16 * n * (C if kind == "diagonal" else 1)))))
-        how = Split(block, min(how.batch, block), how.outputs)
     sketched = outputs == "sketch"
     sums = Sums(C if sketched else 1, n, {"full": C * C, "trace": 1, "diagonal": 1 if sketched else C}[kind])
     y = None if targets is None else centred_targets(targets, n, 0 if outputs in ("trace", "sketch") else C)
-    streams = [_complete(tiles(side, None, budget // 2, how), kind, how, C) for side in sides]
-    for now, before in zip(*streams, strict=True):
+    size = n * n * {"full": C * C, "trace": 1, "diagonal": C}[kind]
+    streams = _held(sides, budget) if 3 * 8 * size <= HELD * budget else _streams(sides, budget)
+    for now, before in streams:
         both = np.stack([_canonical(tile.values, kind, sketched) for tile in (now, before)])
         T = None
         if y is not None:
@@ -151,6 +149,27 @@ def _summed(sides: list[Gradients], outputs: str, budget: int, targets: Any) -> 
             T = T.reshape(*both.shape[2:])
         sums.add(both, now.rows, now.columns, _places(now, kind, C, sketched), now.mirrored, T)
     return sums
+
+
+def _held(sides: list[Gradients], budget: int) -> Iterator[tuple[Tile, Tile]]:
+    """Kernels of a size that does not count, one after the other, so that each has the whole budget."""
+    n, C = len(sides[0].x), sides[0].combinations.count
+    every, all_outputs = slice(0, n), slice(0, C)
+    made = []
+    for side in sides:
+        K = whole_kernel(side, None, int((1 - HELD) * budget))
+        made.append(Tile(every, every, all_outputs, all_outputs, K, mirrored=False))
+    yield made[0], made[1]
+
+
+def _streams(sides: list[Gradients], budget: int) -> Iterator[tuple[Tile, Tile]]:
+    """Both kernels tile by tile, side by side."""
+    kind, n, C = sides[0].kind, len(sides[0].x), sides[0].combinations.count
+    how = shared_split(sides, budget)
+    if how.outputs < C and kind != "full":  # tiles wait for their other outputs
+        block = max(1, min(how.block, int(0.1 * budget / (16 * n * (C if kind == "diagonal" else 1)))))
+        how = Split(block, min(how.batch, block), how.outputs)
+    yield from zip(*(_complete(tiles(side, None, budget // 2, how), kind, how, C) for side in sides), strict=True)
 
 
 def _complete(found: Iterator[Tile], kind: Kind, how: Split, C: int) -> Iterator[Tile]:

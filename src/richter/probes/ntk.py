@@ -83,7 +83,8 @@ def ntk(
     def make(plan: Plan) -> NDArray[np.float64]:
         combinations = Combinations(sketches, seed) if outputs == "sketch" else Combinations(plan.outputs)
         side = lambda x: Gradients(model, x, plan, contraction(outputs), positions, combinations)
-        return _kernel(side(x), None if other is None else side(other), bytes_of(memory))
+        K = whole_kernel(side(x), None if other is None else side(other), bytes_of(memory))
+        return K.transpose({"full": (0, 2, 1, 3), "trace": (0, 1), "diagonal": (1, 2, 0)}[contraction(outputs)])
 
     K, plan = with_plan(examine(model, x, rates, positions), make)
     made = labelled(K, outputs, plan, precision)
@@ -155,8 +156,8 @@ def prepared(
     return model, made[0], made[1]
 
 
-def _kernel(of: Gradients, other: Gradients | None, budget: int) -> NDArray[np.float64]:
-    """The whole kernel, written tile by tile."""
+def whole_kernel(of: Gradients, other: Gradients | None, budget: int) -> NDArray[np.float64]:
+    """The kernel as its tiles are: (n, C, m, C) full, (n, m) trace, (C, n, m) diagonal."""
     n, m, C = len(of.x), len((other or of).x), of.combinations.count
     kind = of.kind
     K = np.zeros({"full": (n, C, m, C), "trace": (n, m), "diagonal": (C, n, m)}[kind])
@@ -175,4 +176,4 @@ def _kernel(of: Gradients, other: Gradients | None, budget: int) -> NDArray[np.f
             K[i, r, c] = values
             if tile.mirrored:
                 K[i, c, r] = values.transpose(0, 2, 1)
-    return K.transpose(0, 2, 1, 3) if kind == "full" else K.transpose(1, 2, 0) if kind == "diagonal" else K
+    return K

@@ -128,7 +128,7 @@ class Group:
     parameters: tuple[str, ...]
     places: tuple[tuple[int, str], ...]  # (site, role)
     factors: bool = False  # whether the gradient has factors: it is a matrix, and used as one everywhere
-    sizes: tuple[int, int, int] = (1, 1, 1)  # places t in one example, columns a and rows b of the gradient's factors
+    sizes: tuple[tuple[int, int, int], ...] = ()  # of every use: places t in one example, columns a, rows b of factors
     flipped: tuple[bool, ...] = ()  # for every use, whether the matrix is stored the other way round
     shape: tuple[int, int] = (1, 1)  # of the matrix as it is stored
     table: bool = False  # whether one use is an embedding
@@ -286,14 +286,15 @@ def _is_matrix(site: Site) -> bool:
 
 
 def _matrix(names: tuple[str, ...], used: list[tuple[int, str]], sites: Sequence[Site], count: int) -> Group:
-    turned, most = [], (1, 1, 1)
+    turned, sizes = [], []
     for i, _ in used:
         site = sites[i]
         b = site.shape[1] if site.kind == "conv" else site.shape[-1]
-        most = max(most, (math.prod(site.shape) // (3 * b), count // b + len(names) - 1, b))
+        columns = 1 if site.kind == "table" else count // b + len(names) - 1
+        sizes.append((math.prod(site.shape) // (3 * b), columns, b))
         turned.append(site.kind == "table" or bool(site.facts.get("flipped")))
         rows, columns = (count // b, b) if turned[-1] else (b, count // b)
     extra = len(names) - 1
     shape = (rows + extra * turned[0], columns + extra * (not turned[0]))
     table = any(sites[i].kind == "table" for i, _ in used)
-    return Group(names, tuple(used), True, most, tuple(turned), shape, table)
+    return Group(names, tuple(used), True, tuple(sizes), tuple(turned), shape, table)
