@@ -65,6 +65,37 @@ class Convolutions(nn.Module):
         return self.head(h) * self.gain
 
 
+class Depthwise(nn.Module):
+    """One filter per channel, reflected edges, kernels and strides that are not square, a convolution called twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.depth = nn.Conv2d(3, 6, (3, 2), groups=3, padding=1, padding_mode="reflect", stride=(2, 1))
+        self.point, self.norm = nn.Conv2d(6, 4, 1, bias=False), nn.BatchNorm2d(4)
+        self.twice = nn.Conv2d(4, 4, 3, padding="same", padding_mode="replicate")
+        self.deep = nn.Conv2d(4, 4, 2, groups=4, dilation=(1, 2), bias=False)
+        self.layer, self.head = nn.LayerNorm(4, bias=False), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = torch.relu(self.norm(self.point(self.depth(x))))
+        h = self.deep(self.twice(self.twice(h).tanh()).tanh())
+        return self.head(self.layer(h.mean((2, 3))))
+
+
+class Unusual(nn.Module):
+    """Layers without a rule of their own, which must be found all the same: their gradients come from torch.func."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.volume, self.up = nn.Conv3d(1, 2, 2), nn.ConvTranspose2d(2, 2, 2, stride=2)
+        self.act, self.pair = nn.PReLU(2), nn.Bilinear(2, 2, 3)
+        self.head = nn.Linear(3, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.act(self.up(self.volume(x).mean(2))).mean((2, 3))
+        return self.head(self.pair(h, h.tanh()))
+
+
 class Recurrent(nn.Module):
     """A layer that cannot be taken apart, and one whose weight is computed from others."""
 
@@ -120,6 +151,8 @@ def zoo(seed: int) -> dict[str, tuple[Any, Tensor]]:
             torch.randint(0, 7, (4, 3)),
         ),
         "convolutions": (_trained_norms(Convolutions(), torch.randn(9, 2, 9, 9)), torch.randn(4, 2, 9, 9)),
+        "depthwise": (_trained_norms(Depthwise(), torch.randn(9, 3, 7, 6)), torch.randn(4, 3, 7, 6)),
+        "unusual": (Unusual(), torch.randn(4, 1, 3, 4, 4)),
         "positions": (Positions(), torch.tensor([[1, 2, 0], [3, 3, 5], [0, 4, 6], [1, 1, 5]])),
         "recurrent": (Recurrent(), torch.randn(4, 5, 3)),
         "attention": (Attention(seed), torch.randint(0, 11, (4, 5))),

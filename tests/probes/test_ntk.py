@@ -19,6 +19,10 @@ NAMES = list(zoo(0))
 FALLBACK = {
     "recurrent": ["head.parametrizations.weight.original0", "head.parametrizations.weight.original1"]
     + [f"inner.{kind}_{side}h_l0" for kind in ("weight", "bias") for side in "ih"],
+    "unusual": [
+        "act.weight",
+        *(f"{layer}.{kind}" for layer in ("pair", "up", "volume") for kind in ("bias", "weight")),
+    ],
 }
 
 

@@ -122,13 +122,13 @@ def test_nan_inside_is_said_with_the_layer() -> None:
     with torch.no_grad():
         net[2].weight[0, 0] = np.nan
     x = torch.ones(8, 4).double()
-    with pytest.raises(ParameterError, match=r"the features of the last layer` must be finite\. Got 8 of 40"):
+    with pytest.raises(ParameterError, match=r"the values of layer `2` must be finite\. Got NaN or ∞\."):
         probes.features(net, x, LABELS)
     with pytest.raises(ParameterError, match=r"the values of `2\.weight` must be finite\. Got 1 of 35"):
         probes.start(net, x)
     with pytest.raises(ParameterError, match=r"what goes into the neurons of `3` must be finite\. Got NaN or ∞\."):
         probes.activation_regions(net, x[0], x[:2], resolution=3)
-    with pytest.raises(ParameterError, match=r"the values of `the model's output` must be finite"):
+    with pytest.raises(ParameterError, match=r"the values of layer `2` must be finite"):
         probes.features(net, x, LABELS, layer="1")
 
 

@@ -12,7 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from richter.errors import ParameterError, message
-from richter.probes.observe import as_tensor, first_tensor, flat, inputs, layer, numbers, torch_library, undisturbed
+from richter.probes.observe import (
+    as_tensor,
+    check_finite,
+    first_tensor,
+    flat,
+    inputs,
+    layer,
+    numbers,
+    torch_library,
+    undisturbed,
+)
 from richter.probes.trace import watch
 
 if TYPE_CHECKING:
@@ -67,6 +77,7 @@ def one_pass(model: nn.Module, batch: Any, layer_name: str | None = None) -> Pas
             outputs.append(first_tensor(model(part), "the model"))
         if name and not caught:
             raise ParameterError(message(f"the layer `{name}`", "be run by the model", "no call of it"))
+        check_finite(model, part, outputs[-1], *caught[-1:])
         seen += caught[-1:]
     made = Pass(torch.cat(outputs), tuple(seen), layer_name or "")
     if kept is not None:
@@ -132,8 +143,9 @@ def activations(model: nn.Module, batches: Any, layer_name: str | None = None) -
             handle.remove()
         if not seen:
             raise ParameterError(message(f"the layer `{layer_name}`", "be run by the model", "no call of it"))
-        named = layer_name or "the features of the last layer"
-        yield flat(numbers(seen[-1], named)), flat(numbers(first_tensor(out, "the model"), "the model's output"))
+        named, out = layer_name or LAST, first_tensor(out, "the model")
+        check_finite(model, x, out, as_tensor(seen[-1], named))
+        yield flat(numbers(seen[-1], named)), flat(numbers(out, "the model's output"))
 
 
 def chunks(model: nn.Module, batches: Any) -> Iterator[Tensor]:

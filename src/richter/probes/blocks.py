@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from richter.probes.contract import Factors, Kind, Piece, Term, Written, cost_of_places, cost_written
 from richter.probes.gradients import columns, rows, written_out
 from richter.probes.memory import Sizes, Split, split
-from richter.probes.observe import torch_library
-from richter.probes.tangent import Changed, Group, Plan, Positions, check_finite, differentiable, outputs_of
+from richter.probes.observe import check_finite, torch_library
+from richter.probes.tangent import Changed, Group, Plan, Positions, differentiable, outputs_of
 from richter.probes.uses import Site, watched
 
 if TYPE_CHECKING:

@@ -169,6 +169,36 @@ def numbers(value: Any, name: str) -> Floats:
     return array
 
 
+def check_finite(model: nn.Module, x: Tensor, *values: Tensor) -> None:
+    """An error that names the first layer whose values are not finite, if what the model gave for `x` is not."""
+    torch = torch_library("A probe")
+    finite = lambda t: not t.dtype.is_floating_point or bool(torch.isfinite(t).all())
+    if all(finite(value) for value in values):
+        return
+    bad: list[str] = []
+
+    def look(name: str, out: Any) -> None:
+        found = [t for t in (out if isinstance(out, (tuple, list)) else [out]) if isinstance(t, torch.Tensor)]
+        if not bad and not all(finite(t) for t in found):
+            bad.append(name)
+
+    handles = [
+        module.register_forward_hook(lambda _, __, out, name=name: look(name, out))
+        for name, module in model.named_modules()
+        if name and not list(module.children())
+    ]
+    try:
+        with undisturbed(model):
+            model(x)
+    finally:
+        for handle in handles:
+            handle.remove()
+    source = "" if finite(x) else "the input"
+    what = source or (f"the values of layer `{bad[0]}`" if bad else "the model's output")
+    advice = "Look for a diverged weight or an input that is not finite."
+    raise ParameterError(message(what, "be finite", "NaN or ∞", advice))
+
+
 def flat(array: Floats) -> Floats:
     """(example, …) as (example, feature): everything behind the first axis is one feature each."""
     return array.reshape(array.shape[0], -1)

@@ -105,6 +105,9 @@ def structure(model: nn.Module, batch: Any = None) -> Structure:
     Without a batch, zeros of the shape that the first layer takes are tried.
     """
     record = watch(model, batch) if batch is not None else _watch_zeros(model)
+    for name, weight in record.weights.items():
+        if not bool(weight.value.isfinite().all()):
+            raise ParameterError(message(f"the weight of layer `{name}`", "be finite", "NaN or ∞"))
     pairs: list[Pair] = []
     excluded: dict[Names, str] = {}
     for source, name in record.feeds:

@@ -40,6 +40,9 @@ def activation_regions(
         resolution: points per side.
     """
     torch = torch_library("activation_regions")
+    for name, given in (("the origin", origin), ("the directions", directions)):
+        if not isinstance(given, torch.Tensor):
+            raise ParameterError(message(name, "be a tensor", type(given).__name__))
     if directions.shape != (2, *origin.shape):
         must = f"be two inputs, shape {(2, *origin.shape)}"
         raise ParameterError(message("the directions", must, f"shape {tuple(directions.shape)}"))

@@ -13,7 +13,7 @@ import numpy as np
 
 from richter.errors import ParameterError, UnknownNameError, message, nearest
 from richter.probes.gradients import written_out
-from richter.probes.observe import first_tensor, torch_library, undisturbed
+from richter.probes.observe import check_finite, first_tensor, torch_library, undisturbed
 from richter.probes.uses import Pass, Site, watched
 
 if TYPE_CHECKING:
@@ -92,35 +92,6 @@ def outputs_of(out: Any, n: int, positions: Positions) -> Tensor:
     return f.reshape(n, -1)
 
 
-def check_finite(model: nn.Module, x: Tensor, f: Tensor) -> None:
-    """An error that names the first layer whose values are not finite, if the outputs are not."""
-    torch = torch_library("The kernel")
-    if bool(torch.isfinite(f).all()):
-        return
-    bad: list[str] = []
-
-    def look(name: str, out: Any) -> None:
-        found = [t for t in (out if isinstance(out, (tuple, list)) else [out]) if isinstance(t, torch.Tensor)]
-        if not bad and any(t.dtype.is_floating_point and not bool(torch.isfinite(t).all()) for t in found):
-            bad.append(name)
-
-    handles = [
-        module.register_forward_hook(lambda _, __, out, name=name: look(name, out))
-        for name, module in model.named_modules()
-        if name and not list(module.children())
-    ]
-    try:
-        with torch.no_grad():
-            model(x)
-    finally:
-        for handle in handles:
-            handle.remove()
-    source = "the input" if x.dtype.is_floating_point and not bool(torch.isfinite(x).all()) else ""
-    what = source or (f"the values of layer `{bad[0]}`" if bad else "the model's output")
-    advice = "Look for a diverged weight or an input that is not finite."
-    raise ParameterError(message(what, "be finite", "NaN or ∞", advice))
-
-
 @dataclass(frozen=True)
 class Group:
     """A parameter, with the bias of the same layer if that can be joined to it, and where it is used."""
@@ -169,11 +140,11 @@ def examine(model: nn.Module, x: Tensor, rates: Rates, positions: Positions) -> 
         sample = x[torch.arange(3, device=x.device) % x.shape[0]]
         small = watched(model, sample[:2], followed, lambda *_: None)
         two = outputs_of(small.out, 2, positions)
-        check_finite(model, sample[:2], two)
         axis = lambda key, name, shape: _axis(small.shapes.get(key), name, shape)
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
             large = watched(model, sample, followed, axis)
         f = outputs_of(large.out, 3, positions)
+        check_finite(model, sample, f)
         _check_separate(model, two, f)
         wrong, alive = _compared(parameters, large, f, followed)
         spoilt = {**wrong, **large.spoilt}
