@@ -57,7 +57,7 @@ class Gradients:
 
     def written(self, budget: int) -> tuple[bool, ...]:
         """Which groups are written out, because that is cheaper and there is room, the smallest first."""
-        C, room = self.combinations.count, budget / 16
+        C, room = self.combinations.count, budget / 8
         sizes = [C * math.prod(group.shape) for group in self.plan.groups]
         made = [True] * len(sizes)
         for i in sorted(range(len(sizes)), key=sizes.__getitem__):
@@ -237,26 +237,34 @@ class _Kept:
         if c + 1 < self.outputs and held < TOGETHER:
             return
         n, k = batch.stop - batch.start, len(self.waiting)
-        x = columns(site, n)
-        b, a = self.group.sizes[0][2], x.shape[-1]
+        x = self._scaled(columns(site, n))
         if site.kind == "conv" and delta.shape[0] == n:  # as they are: (example, output, row, place)
             d = torch.stack([delta.flatten(2) for delta in self.waiting], 1)
         else:
             d = torch.stack([rows(site, delta, n).transpose(1, 2) for delta in self.waiting], 1)
-        room = self._room(0, (sum(self.counts),), d)[batch, c + 1 - k : c + 1]
-        made = (d.flatten(1, 2) @ x).view(n, k, b, a)
-        made = made.transpose(2, 3) if self.group.flipped[0] else made
-        room[..., : self.counts[0]] = made.flatten(2).mul_(self.roots[0])
-        if len(self.counts) == 2:
-            room[..., self.counts[0] :] = d.sum(3).mul_(self.roots[1])
         self.waiting = []
+        # Entries in the order (row, column), whichever way the matrix is stored: the same on both sides.
+        made = (d.flatten(1, 2).to(x.dtype) @ x).view(n, k, -1)
+        if n == self.n and k == self.outputs:
+            self.values = [made]  # no copy
+        else:
+            self._room(0, tuple(made.shape[2:]), made)[batch, c + 1 - k : c + 1] = made
+
+    def _scaled(self, x: Any) -> Any:
+        """The columns times the roots of the rates, and one more column for the bias."""
+        torch = torch_library("The kernel")
+        x = x.float() if x.element_size() < 4 else x
+        if len(self.roots) == 2:
+            return torch.cat([x * self.roots[0], torch.full_like(x[..., :1], self.roots[1])], -1)
+        return x * self.roots[0] if self.roots[0] != 1 else x
 
     def _room(self, place: int, shape: tuple[int, ...], like: Any) -> Any:
         torch = torch_library("The kernel")
         self.values += [None] * (place + 1 - len(self.values))
         if self.values[place] is None:
             dtype = like.dtype if like.element_size() >= 4 else torch.float32
-            self.values[place] = torch.zeros(self.n, self.outputs, *shape, dtype=dtype, device=like.device)
+            # Every entry will be written: what has a gradient has one for every output, or the pass has changed.
+            self.values[place] = torch.empty(self.n, self.outputs, *shape, dtype=dtype, device=like.device)
         return self.values[place]
 
     def add_data(self, sites: list[Site], batch: slice) -> None:
@@ -265,12 +273,7 @@ class _Kept:
             return
         for place, (i, _) in enumerate(self.group.places):
             x = columns(sites[i], batch.stop - batch.start)
-            if x.dtype.is_floating_point:
-                x = x.float() if x.element_size() < 4 else x
-                if len(self.roots) == 2:
-                    x = torch.cat([x * self.roots[0], torch.full_like(x[..., :1], self.roots[1])], -1)
-                elif self.roots[0] != 1:
-                    x = x * self.roots[0]
+            x = self._scaled(x) if x.dtype.is_floating_point else x
             if batch.stop - batch.start == self.n:
                 self.data.append(x)
             else:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["full", "trace", "diagonal"]
 SCRATCH = 2**22  # entries of one block of intermediate products
+HALVES = 4  # parts in which a block meets itself, so that only the lower half of them is computed
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def cost_of_places(kind: Kind, outputs: int, t: int, a: int, b: int, uses: int =
 
 
 def inner(p: Piece, q: Piece, kind: Kind) -> Tensor:
-    """The inner products of the gradients in two blocks."""
+    """The inner products of the gradients in two blocks; of a block with itself one half of them is computed."""
     if isinstance(p, Written) and isinstance(q, Written):
         return _dot(p.values, q.values, kind)
     assert isinstance(p, Factors) and isinstance(q, Factors)
@@ -98,9 +99,29 @@ def inner(p: Piece, q: Piece, kind: Kind) -> Tensor:
         return _by_rows(p, q, kind)
     torch = torch_library("The kernel")
     outer = C * C if kind == "full" else C
+    first = p.terms[0].delta
+    made = torch.empty(_shape(kind, n, C, m), dtype=first.dtype, device=first.device)
     step = max(1, SCRATCH // max(1, m * t * s * outer))
-    parts = [_by_places(p[i : i + step], q, kind) for i in range(0, n, step)]
-    return torch.cat(parts, 1 if kind == "diagonal" else 0)
+    step = min(step, -(-n // HALVES)) if p is q else step
+    for i in range(0, n, step):
+        a = slice(i, min(i + step, n))
+        b = slice(0, a.stop) if p is q else slice(0, m)
+        got = _by_places(p[a], q[b], kind)
+        if kind == "full":
+            made[a, :, b] = got
+        else:
+            made[..., a, b] = got
+        if p is q and i:  # the other half
+            old = slice(0, i)
+            if kind == "full":
+                made[old, :, a] = got[:, :, old].permute(2, 3, 0, 1)
+            else:
+                made[..., old, a] = got[..., old].transpose(-1, -2)
+    return made
+
+
+def _shape(kind: Kind, n: int, outputs: int, m: int) -> tuple[int, ...]:
+    return {"full": (n, outputs, m, outputs), "trace": (n, m), "diagonal": (outputs, n, m)}[kind]
 
 
 def _cost_by_places(p: Term, q: Term, kind: Kind) -> float:
@@ -116,11 +137,21 @@ def _cost_by_places(p: Term, q: Term, kind: Kind) -> float:
 def _dot(p: Tensor, q: Tensor, kind: Kind) -> Tensor:
     """Products of (n, C, entry) with (m, C, entry)."""
     n, C, m = p.shape[0], p.shape[1], q.shape[0]
-    if kind == "full":
-        return (p.reshape(n * C, -1) @ q.reshape(m * C, -1).T).view(n, C, m, C)
-    if kind == "trace":
-        return p.reshape(n, -1) @ q.reshape(m, -1).T
-    return p.transpose(0, 1) @ q.permute(1, 2, 0)
+    if kind == "diagonal":
+        return p.transpose(0, 1) @ q.permute(1, 2, 0)
+    lead = (n * C, m * C) if kind == "full" else (n, m)
+    left = p.reshape(lead[0], -1)
+    made = _with_itself(left) if p is q else left @ q.reshape(lead[1], -1).T
+    return made.view(_shape(kind, n, C, m))
+
+
+def _with_itself(x: Tensor) -> Tensor:
+    """x xᵀ; numpy computes one half of it only."""
+    torch = torch_library("The kernel")
+    if x.device.type != "cpu" or x.dtype not in (torch.float32, torch.float64):
+        return x @ x.T
+    plain = x.numpy(force=True)
+    return torch.from_numpy(plain @ plain.T)
 
 
 def _alike(x: Tensor, y: Tensor, dtype: object) -> Tensor:
@@ -185,7 +216,8 @@ def _by_rows(p: Factors, q: Factors, kind: Kind) -> Tensor:
     for first in range(0, rows, step):
         block = _rows(p, first, min(first + step, rows))
         other = block if q is p else _rows(q, first, min(first + step, rows))
-        got = _dot(block.flatten(2), other.flatten(2), kind)
+        left = block.flatten(2)
+        got = _dot(left, left if q is p else other.flatten(2), kind)
         made = got if made is None else made.add_(got)
     assert made is not None
     return made
