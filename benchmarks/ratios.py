@@ -192,6 +192,39 @@ def engine(small: bool) -> list[Line]:
     return made
 
 
+TIMES = {"lenet5": 10.0, "mlp": 10.0, "resnet18": 3.0, "transformer": 1.0}  # faster than torch.func
+LESS = ("lenet5", "mlp")  # at least 3 times less memory
+
+
+def probes(small: bool) -> list[Line]:
+    """The kernel against the better of torch.func's two methods, and the large cases by the clock."""
+    script = [sys.executable, str(Path(__file__).with_name("probes.py")), *(["--small"] if small else [])]
+    found = json.loads(subprocess.run(script, check=True, capture_output=True, text=True).stdout)
+    made, times = [], {}
+    for what, by in found["against"].items():
+        net = what.split()[0]
+        own, others = by["richter"], [by["jacobian"], by["products"]]
+        times[what] = min(o["seconds"] for o in others) / own["seconds"]
+        made.append(at_least(f"kernel of {what}: torch.func / probe", times[what], TIMES[net]))
+        if net in LESS:
+            less = min(others, key=lambda o: float(o["seconds"]))["bytes"] / own["bytes"]
+            made.append(at_least(f"kernel of {what}: memory, torch.func / probe", less, 3))
+    if not small:
+        grown = times["resnet18 full 60"] / times["resnet18 full 20"]
+        made.append(at_least("kernel of resnet18: the ratio at 60 examples / at 20", grown, 1))
+    gib = 2**30
+    for what, name, seconds, size in (
+        ("distance", "trace distance of LeNet-5 on 6000 examples", 30, 2),
+        ("language", "sketched distance of 124 million parameters, 32 × 64 tokens", 180, 8),
+    ):
+        seen = found[what]
+        made.append(at_most(name, seen["seconds"], seconds, "s"))
+        made.append(at_most(f"{name}: memory of the whole process", seen["whole"] / gib, size, "GiB"))
+    share = found["spectrum"]["bytes"] / found["spectrum"]["held"]
+    made.append(at_most("4096 features of 50 000 examples: memory / that of the features", share, 0.5))
+    return made
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", action="store_true", help="fewer starts and repeats")
@@ -203,6 +236,7 @@ def main() -> int:
         *skills(options.small),
         *start_up(),
         *engine(options.small),
+        *probes(options.small),
     ]
     for line in lines:
         print(f"{'ok  ' if line.passes else 'MISS'} {line.value:9.3g} {line.unit:2} (bar {line.bar})  {line.name}")

@@ -57,7 +57,7 @@ def test_every_verb_is_in_the_readme_or_the_command_page() -> None:
         assert f"## richter {command.name}" in page
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/extending.md", "docs/parametrisations.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/extending.md", "docs/kernels.md", "docs/parametrisations.md"])
 def test_python_examples_in_prose_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S)

@@ -32,7 +32,9 @@ def test_the_distance_is_one_minus_the_cosine(seed: int) -> None:
     A[0, 0] = 1
     turn = A.copy()
     turn[1, 1] = 1e-7
-    assert kernels.cosine_distance(turn, A) == pytest.approx(0.5e-14, rel=1e-6)  # next term: 1e-14 of it, and rounding
+    assert kernels.cosine_distance(turn, A) == pytest.approx(
+        0.5e-14, rel=1e-6, abs=0
+    )  # next term: 1e-14 of it, and rounding
     assert math.isnan(kernels.cosine_distance(0 * K, K))
     with pytest.raises(ParameterError, match=r"two kernels must have one shape\. Got \(2, 2\) and \(6, 6, 3, 3\)\."):
         kernels.cosine_distance(A, K)
@@ -46,7 +48,7 @@ def test_the_distance_from_sums_is_the_distance(seed: int) -> None:
     for size in (1.0, 1e-4, 1e-8):
         L = K + size * gram(rng, 5, 7)
         found = kernels.distance_from_sums((K * K).sum(), ((K - L) ** 2).sum(), ((K - L) * (K + L)).sum())
-        assert found == pytest.approx(kernels.cosine_distance(K, L), rel=1e-5)  # 1e-16 · size of the sums over S
+        assert found == pytest.approx(kernels.cosine_distance(K, L), rel=1e-5, abs=0)  # 1e-16 · size of the sums over S
     assert kernels.distance_from_sums(9.0, 4.0, 8.0, clipped=False) == 0
     assert kernels.distance_from_sums(9.0, 0.5, 8.0, clipped=False) < 0 == kernels.distance_from_sums(9.0, 0.5, 8.0)
     assert math.isnan(kernels.distance_from_sums(1.0, 1.0, 1.0))

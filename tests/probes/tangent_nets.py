@@ -72,8 +72,8 @@ class Depthwise(nn.Module):
         super().__init__()
         self.depth = nn.Conv2d(3, 6, (3, 2), groups=3, padding=1, padding_mode="reflect", stride=(2, 1))
         self.point, self.norm = nn.Conv2d(6, 4, 1, bias=False), nn.BatchNorm2d(4)
-        self.twice = nn.Conv2d(4, 4, 3, padding="same", padding_mode="replicate")
-        self.deep = nn.Conv2d(4, 4, 2, groups=4, dilation=(1, 2), bias=False)
+        self.twice = nn.Conv2d(4, 4, (2, 3), padding="same")
+        self.deep = nn.Conv2d(4, 4, 2, groups=4, dilation=(1, 2), bias=False, padding=1, padding_mode="replicate")
         self.layer, self.head = nn.LayerNorm(4, bias=False), nn.Linear(4, 3)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -93,7 +93,8 @@ def estimated_distance(now: Floats, gap: Floats, growth: Floats) -> Estimate:
 class Sums:
     """What the tiles of two kernels on the same examples leave behind: K now and L before, both symmetric.
 
-    Held are tables (sketch, sketch) and, of both, the sums over rows and the diagonal (sketch, example, output pair).
+    Held are tables (sketch, sketch) and, of both, the sums over rows and the diagonal (sketch, example, output pair);
+    of outputs that come in parts the diagonal has only one half, which is enough for the trace.
     """
 
     sketches: int
@@ -135,8 +136,6 @@ class Sums:
         if low < high:
             own = both[:, :, np.arange(low, high) - rows.start, np.arange(low, high) - columns.start]
             self.diagonal[:, :, low:high, at.pairs] += own
-            if mirrored:  # outputs on the other side of the diagonal
-                self.diagonal[:, :, low:high, at.turned] += own
         if at.turned is not at.pairs:
             self.whole = self.whole and len(at.pairs) == self.pairs
             if self.whole:

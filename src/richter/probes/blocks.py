@@ -254,9 +254,8 @@ class _Kept:
         """The columns times the roots of the rates, and one more column for the bias."""
         torch = torch_library("The kernel")
         x = x.float() if x.element_size() < 4 else x
-        if len(self.roots) == 2:
-            return torch.cat([x * self.roots[0], torch.full_like(x[..., :1], self.roots[1])], -1)
-        return x * self.roots[0] if self.roots[0] != 1 else x
+        x = x * self.roots[0] if self.roots[0] != 1 else x
+        return torch.nn.functional.pad(x, (0, 1), value=self.roots[1]) if len(self.roots) == 2 else x
 
     def _room(self, place: int, shape: tuple[int, ...], like: Any) -> Any:
         torch = torch_library("The kernel")
