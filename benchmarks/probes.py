@@ -281,7 +281,7 @@ def main() -> None:
     print(json.dumps({
         "against": against(cases, 1 if options.small else 3, 1 if options.small else 3),
         "distance": apart("distance", "1000" if options.small else "6000"),
-        "language": apart("language", *(("4", "3") if options.small else ("32", "8"))),
+        "language": apart("language", *(("4", "3") if options.small else ("32", "4"))),
         "spectrum": apart("spectrum", *(("512", "10000") if options.small else ("4096", "50000"))),
     }))  # fmt: skip
 

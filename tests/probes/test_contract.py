@@ -1,0 +1,90 @@
+"""Products of factors are those of the gradients they stand for, whichever way they are computed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from richter.probes import ntk
+from richter.probes.contract import Factors, Kind, Term, _by_places, _by_rows, inner
+from tests.probes.tangent_nets import by_definition, zoo
+
+ROWS, COLUMNS, PLACES, OUTPUTS = 5, 4, 3, 2
+
+
+def term(n: int, kind: str) -> Term:
+    """A use of a matrix (ROWS, COLUMNS): plain, flipped, as a table, or with δ that all examples share."""
+    flipped = kind in ("flipped", "table")
+    b, a = (COLUMNS, ROWS) if flipped else (ROWS, COLUMNS)
+    delta = torch.randn(n, OUTPUTS, PLACES, b).double()
+    if kind == "shared":
+        delta = delta[:1].expand(n, -1, -1, -1)
+    data = torch.randint(0, ROWS, (n, PLACES)) if kind == "table" else torch.randn(n, PLACES, a).double()
+    return Term(delta, data, flipped)
+
+
+def whole(p: Factors) -> Tensor:
+    """The gradients (example, output, row, column)."""
+    made: Any = 0
+    for x in p.terms:
+        data = torch.eye(ROWS).double()[x.data] if x.data.ndim == 2 else x.data
+        made = made + torch.einsum("nita,ntb->niba" if x.flipped else "nitb,nta->niba", x.delta, data)
+    return made
+
+
+@pytest.mark.parametrize(
+    "uses",
+    [("plain",), ("flipped",), ("table",), ("shared",), ("plain", "flipped"), ("table", "shared"), ("table", "plain")],
+)
+@pytest.mark.parametrize("kind", ["full", "trace", "diagonal"])
+def test_every_way_is_the_product_of_the_gradients(uses: tuple[str, ...], kind: Kind, seed: int) -> None:
+    p, q = (Factors(tuple(term(n, use) for use in uses), (ROWS, COLUMNS)) for n in (7, 3))
+    product = {"full": "niba,mjba->nimj", "trace": "niba,miba->nm", "diagonal": "niba,miba->inm"}[kind]
+    for left, right in ((p, q), (p, p), (q, p[:1])):
+        expected = torch.einsum(product, whole(left), whole(right))
+        for way in (_by_places, _by_rows, inner):
+            torch.testing.assert_close(way(left, right, kind), expected, rtol=1e-12, atol=1e-12)  # sums of size 10
+
+
+def test_one_side_that_shares_and_one_that_does_not(seed: int) -> None:
+    p, q = (Factors((term(4, use),), (ROWS, COLUMNS)) for use in ("shared", "plain"))
+    expected = torch.einsum("niba,mjba->nimj", whole(p), whole(q))
+    for left, right, want in ((p, q, expected), (q, p, expected.permute(2, 3, 0, 1))):
+        torch.testing.assert_close(_by_places(left, right, "full"), want, rtol=1e-12, atol=1e-12)  # sums of size 10
+
+
+@pytest.mark.parametrize("kind", ["full", "trace", "diagonal"])
+def test_kernels_of_several_tiles_and_parts_of_the_outputs(
+    kind: Kind, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, x = zoo(seed)["mlp"][0], torch.randn(11, 5).double()
+    K = by_definition(model, x)
+    expected = {"full": K, "trace": np.einsum("nmcc->nm", K), "diagonal": np.einsum("nmcc->nmc", K)}[kind]
+    monkeypatch.setattr("richter.probes.tiles.EDGE", 4)
+    for memory in ("1 GiB", 9000, 3000):  # whole, a few examples, a few outputs
+        found = ntk(model, x, outputs=kind, memory=memory)
+        assert float(np.abs(found - expected).max() / np.abs(expected).max()) < 1e-12
+
+
+def test_of_two_patterns_the_last_wins_and_of_two_layers_the_inner_one(seed: int) -> None:
+    model, x = zoo(seed)["tied transformer"]
+    each = {name: 0.5 if name.endswith("bias") else 1.0 for name, _ in model.named_parameters()}
+    for name in each:
+        if name.startswith("blocks.0."):
+            each[name] = 3.0 if name.startswith("blocks.0.attention.") else 2.0
+    rates = {
+        "blocks.0.attention": 3.0,
+        "blocks.0": 2.0,
+        "*": 1.0,
+        "*.weight": 7.0,
+        "*.bias": 9.0,
+        "*.weight*": 1.0,
+        "*.bias*": 0.5,
+    }
+    found = ntk(model, x[:2], rates=rates)
+    expected = by_definition(model, x[:2], rates=each)
+    assert float(np.abs(found - expected).max() / np.abs(expected).max()) < 1e-12
