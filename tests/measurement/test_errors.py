@@ -71,20 +71,24 @@ Y = torch.arange(12) % 3
 NAN = X.clone()
 NAN[3, 2] = torch.nan
 FINITE = "Look for a diverged weight or an input that is not finite"
-# name → (model, inputs, targets, options, what is said)
+# name → (model, inputs, targets, options, what is said, with … between its parts)
 CASES: dict[str, tuple[str, Tensor, Tensor, dict[str, str], str]] = {
     "no tensor": (
         "Listed", X, Y, {}, "the output of `the model` must be a tensor. Got list. Wrap it in a module that returns one"
     ),
     "zero features": ("dead", X, Y, {}, "the features, which `last` reads, must not be 0 on every example"),
     "no such layer": ("good", X, Y, {"layer": "frist"}, "The model has no layer `frist`. Did you mean first?"),
-    "nan in the weights": ("nan", X, Y, {}, f"the values of `first.weight` must be finite. Got 1 of 48 that are not. {FINITE}"),
-    "nan in the inputs": ("good", NAN, Y, {}, f"`act` must be finite. Got NaN or ∞. {FINITE}"),
+    "nan in the weights": ("nan", X, Y, {}, f"`first … must be finite. Got … {FINITE}"),
+    "nan in the inputs": ("good", NAN, Y, {}, f"the input must be finite. Got NaN or ∞. {FINITE}"),
     "wrong inputs": (
         "good", X[:, :5], Y, {}, "must be what the model takes. Got shape (12, 5), with which `first` fails: mat1 and"
     ),
     "wrong classes": ("good", X, Y + 1, {}, "must be class numbers from 0 to 2, one for each output. Got 1 to 3"),
 }  # fmt: skip
+
+
+def tells(said: str, text: str) -> bool:
+    return all(part in text for part in said.split(" … "))
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -101,14 +105,14 @@ def test_every_way_to_measure_says_it_in_one_line(
     for call in calls.values():
         with pytest.raises(RichterError) as caught:
             call()
-        assert said in str(caught.value) and "\n" not in str(caught.value)
+        assert tells(said, str(caught.value)) and "\n" not in str(caught.value)
     monkeypatch.chdir(tmp_path)
     torch.save(state, "net-0.pt")
     np.savez("probe.npz", x=x.numpy(), y=y.numpy())
     words = ["measure", "-m", f"wrong_nets:{name}", "-c", "net-0.pt", "-p", "probe.npz", "--draws", "0"]
     code = main(words + [word for key, value in options.items() for word in (f"--{key}", value)])
     err = capsys.readouterr().err
-    assert code == 2 and said in err and err.count("\n") == 1
+    assert code == 2 and tells(said, err) and err.count("\n") == 1
 
 
 def test_the_checkpoint_that_is_wrong_is_named(nets: Any) -> None:
@@ -145,8 +149,9 @@ def test_a_run_that_diverges_goes_on_and_the_record_says_which_layer(nets: Any) 
     see(1)
     with torch.no_grad():
         net.first.weight[0, 0] = torch.nan
-    with pytest.warns(
-        RuntimeWarning, match=r"not recorded: parameter_distance at step 2: the values of `first.weight`"
+    with (
+        pytest.warns(RuntimeWarning, match=r"not recorded: loss at step 2: the values of layer `first`"),
+        pytest.warns(RuntimeWarning, match=r"not recorded: parameter_distance at step 2: the values of `first.weight`"),
     ):
         see(2)
     ds = see.dataset()

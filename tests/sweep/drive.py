@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ GRID = {"x": [1.0, 2.0, 3.5], "k": range(8)}
 
 
 def main() -> int:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job inherits deaf ears
     store, folder, wait = sys.argv[1:4]
     if len(sys.argv) > 4:
         import resource

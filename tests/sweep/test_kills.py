@@ -261,7 +261,7 @@ def test_a_stop_by_hand_ends_the_workers(tmp_path: Path) -> None:
             assert driver.poll() is None
             time.sleep(0.02)
         driver.send_signal(signal.SIGINT)
-        driver.communicate(timeout=100)  # a busy machine may be slow, but not as slow as the 300 s of the cell
+        driver.communicate(timeout=60)  # a busy machine may be slow, but not as slow as the 300 s of the cell
     finally:
         driver.kill()
         driver.communicate()

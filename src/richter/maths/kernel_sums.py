@@ -59,7 +59,7 @@ def jackknife(of: Callable[[Ints], float], sketches: int) -> Estimate:
 
     >>> x = np.array([1.0, 2.0, 3.0])
     >>> found = jackknife(lambda kept: float(x[kept].mean()), 3)
-    >>> found.value, round(found.error / (x.std(ddof=1) / 3**0.5), 3)  # 4.303 / 1.96
+    >>> found.value, round(float(found.error / (x.std(ddof=1) / 3**0.5)), 3)  # 4.303 / 1.96
     (2.0, 2.195)
     """
     every = np.arange(sketches)
