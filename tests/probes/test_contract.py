@@ -50,6 +50,15 @@ def test_every_way_is_the_product_of_the_gradients(uses: tuple[str, ...], kind: 
             torch.testing.assert_close(way(left, right, kind), expected, rtol=1e-12, atol=1e-12)  # sums of size 10
 
 
+@pytest.mark.parametrize("cost", [0.0, float("inf")])
+def test_places_are_multiplied_in_both_orders(cost: float, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("richter.probes.contract._cost_spread", lambda *_: cost)
+    p, q = (Factors((term(n, "plain"), term(n, "flipped")), (ROWS, COLUMNS)) for n in (7, 3))
+    for left, right in ((p, q), (p, p), (q, p[:1])):
+        expected = torch.einsum("niba,mjba->nimj", whole(left), whole(right))
+        torch.testing.assert_close(_by_places(left, right, "full"), expected, rtol=1e-12, atol=1e-12)  # sums of size 10
+
+
 def test_one_side_that_shares_and_one_that_does_not(seed: int) -> None:
     p, q = (Factors((term(4, use),), (ROWS, COLUMNS)) for use in ("shared", "plain"))
     expected = torch.einsum("niba,mjba->nimj", whole(p), whole(q))

@@ -21,6 +21,7 @@ from richter.maths.kernels import distance_from_sums, unbiased_hsic
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 LEAST_SKETCHES = 3  # fewer leave no error bar
+FEW = 4  # products of rows that are summed one by one
 WITHIN = 0.975  # of both tails, 0.95 is between them
 
 
@@ -125,9 +126,9 @@ class Sums:
         twice = 2.0 if mirrored else 1.0
         k, l = both.reshape(2, self.sketches, -1)
         d, s = k - l, k + l
-        grown = d @ s.T
-        self.now += twice * (k @ k.T)
-        self.gap += twice * (d @ d.T)
+        grown = _products(d, s)
+        self.now += twice * _products(k, k)
+        self.gap += twice * _products(d, d)
         self.growth += twice / 2 * (grown + grown.T)
         self.rows[:, :, rows, at.pairs] += both.sum(3)
         if mirrored:
@@ -140,9 +141,10 @@ class Sums:
             self.whole = self.whole and len(at.pairs) == self.pairs
             if self.whole:
                 flat = both.reshape(2, -1)
-                self.crossed += twice * (flat @ both[..., at.turned].reshape(2, -1).T)
+                self.crossed += twice * _products(flat, both[..., at.turned].reshape(2, -1))
         if T is not None:
-            self.towards += twice * (both.reshape(2, self.sketches, -1) @ T.ravel())
+            flat = both.reshape(2 * self.sketches, -1)
+            self.towards += twice * _products(flat, T.reshape(1, -1)).reshape(2, self.sketches)
             self.target += twice * float((T * T).sum())
 
     @property
@@ -231,6 +233,11 @@ class Sums:
             across = _both_orders(rows[a], turn(rows[b]))
         hsic = lambda p, t, s, c, w: unbiased_hsic(n, p, t, [[s, c], [c, s]], w)
         return np.vectorize(hsic)(product, turned, over, across, whole)
+
+
+def _products(x: Floats, y: Floats) -> Floats:
+    """x yᵀ. Of few rows without BLAS, whose threads go on waiting for more and slow down those of the gradients."""
+    return np.einsum("is,js->ij", x, y) if len(x) * len(y) <= FEW else x @ y.T
 
 
 def _both_orders(x: Floats, y: Floats) -> Floats:

@@ -8,17 +8,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from richter.probes.contract import Factors, Kind, Piece, Term, Written, cost_of_places, cost_written
-from richter.probes.gradients import columns, rows, written_out
+from richter.probes.contract import Kind, Piece, cost_of_places, cost_written
+from richter.probes.filling import Filling, pieces, waits
 from richter.probes.memory import Sizes, Split, split
 from richter.probes.observe import check_finite, torch_library
-from richter.probes.tangent import Changed, Group, Plan, Positions, differentiable, outputs_of
-from richter.probes.uses import Site, watched
+from richter.probes.tangent import Changed, Plan, Positions, differentiable, outputs_of
+from richter.probes.uses import watched
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
-
-TOGETHER = 2**23  # numbers of δ that wait to be multiplied together
 
 
 @dataclass(frozen=True)
@@ -76,14 +74,15 @@ class Gradients:
     def sizes(self, written: tuple[bool, ...]) -> Sizes:
         """Bytes per example."""
         bytes_each = max(4, next(self.model.parameters()).element_size())
-        data, gradients = 0, sum(self.plan.counts[name] for name in self.plan.fallback)
+        data, waiting, gradients = 0, 0, sum(self.plan.counts[name] for name in self.plan.fallback)
         for group, out in zip(self.plan.groups, written, strict=True):
             if out:
                 gradients += sum(self.plan.counts[name] for name in group.parameters)
+                waiting += sum(t * b for t, _, b in group.sizes) if waits(group) else 0
             else:
                 data += sum(t * a for t, a, _ in group.sizes)
                 gradients += sum(t * b for t, _, b in group.sizes)
-        return Sizes(self.plan.pass_bytes, bytes_each * data, bytes_each * gradients)
+        return Sizes(self.plan.pass_bytes, bytes_each * data, bytes_each * gradients, bytes_each * waiting)
 
     def split(self, budget: int) -> Split:
         """Blocks that fit into so many bytes."""
@@ -100,37 +99,29 @@ class Gradients:
         written, C = self.written(budget), self.combinations.count
         x = self.x[part]
         room = lambda outputs: [
-            _Kept(group, out, self.plan, len(x), outputs) for group, out in zip(self.plan.groups, written, strict=True)
+            Filling(group, out, self.plan, len(x), outputs, how.waiting)
+            for group, out in zip(self.plan.groups, written, strict=True)
         ]
         if how.outputs >= C:
-            kept = [
-                _Kept(group, out, self.plan, len(x), C) for group, out in zip(self.plan.groups, written, strict=True)
-            ]
-            rest: list[Any] = []
-            for first in range(0, len(x), how.batch):
-                batch = slice(first, min(first + how.batch, len(x)))
-                with _Pass(self, x[batch]) as seen:
-                    for c in range(C):
-                        deltas = seen.deltas(c, last=c == C - 1)
-                        for one in kept:
-                            one.add(seen.sites, deltas, batch, c)
-                    for one in kept:
-                        one.add_data(seen.sites, batch)
-                    rest += seen.by_functions(range(C), budget)
-            yield slice(0, C), _made(kept, rest)
+            yield slice(0, C), self._in_batches(x, room(C), how.batch, budget)
             return
         with _Pass(self, x) as seen:
             lows = range(0, C, how.outputs) if only is None else (only.start,)
             for low in lows:
-                high = min(low + how.outputs, C)
-                kept = room(high - low)
-                for c in range(low, high):
-                    deltas = seen.deltas(c, last=low == lows[-1] and c == high - 1)
-                    for one in kept:
-                        one.add(seen.sites, deltas, slice(0, len(x)), c - low)
-                for one in kept:
-                    one.add_data(seen.sites, slice(0, len(x)))
-                yield slice(low, high), _made(kept, seen.by_functions(range(low, high), budget))
+                outputs = range(low, min(low + how.outputs, C))
+                kept = room(len(outputs))
+                seen.fill(kept, slice(0, len(x)), outputs, last=low == lows[-1])
+                yield slice(low, outputs.stop), pieces(kept, seen.by_functions(outputs, budget))
+
+    def _in_batches(self, x: Tensor, kept: list[Filling], size: int, budget: int) -> list[Piece]:
+        """The gradients of all outputs; what the passes held is gone before they are used."""
+        every, rest = range(self.combinations.count), []
+        for first in range(0, len(x), size):
+            batch = slice(first, min(first + size, len(x)))
+            with _Pass(self, x[batch]) as seen:
+                seen.fill(kept, batch, every, last=True)
+                rest += seen.by_functions(every, budget)
+        return pieces(kept, rest)
 
 
 class _Pass:
@@ -156,6 +147,15 @@ class _Pass:
 
     def __exit__(self, *_: object) -> None:
         del self.f, self.sites
+
+    def fill(self, kept: list[Filling], batch: slice, outputs: range, last: bool) -> None:
+        """Fill in the gradients of these outputs; `last`: no others will be asked for."""
+        for c in outputs:
+            deltas = self.deltas(c, last and c == outputs[-1])
+            for one in kept:
+                one.add(self.sites, deltas, batch, c - outputs.start)
+        for one in kept:
+            one.add_data(self.sites, batch)
 
     def deltas(self, c: int, last: bool) -> list[Any]:
         """The gradient of one combination of outputs behind every site."""
@@ -183,131 +183,6 @@ class _Pass:
         with differentiable(of.model):
             parts = [_by_functions(of, x, weights) for x in self.x.split(step)]
         return [torch.cat(parts)]
-
-
-class _Kept:
-    """The gradients of one group of parameters, filled output by output and batch by batch."""
-
-    def __init__(self, group: Group, written: bool, plan: Plan, n: int, outputs: int) -> None:
-        self.group, self.written, self.n, self.outputs = group, written, n, outputs
-        self.roots = [plan.rates[name] ** 0.5 for name in group.parameters]
-        self.counts = [plan.counts[name] for name in group.parameters]
-        self.values: list[Any] = []  # one of (n, C, entry), or one of (n, C, t, b) per use
-        self.data: list[Any] = []
-        self.waiting: list[Any] = []  # δ of several outputs, to be multiplied together
-
-    def add(self, sites: list[Site], deltas: list[Any], batch: slice, c: int) -> None:
-        size = batch.stop - batch.start
-        if self.written and self.group.factors and len(self.group.places) == 1:
-            self._wait(sites[self.group.places[0][0]], deltas[self.group.places[0][0]], batch, c)
-            return
-        if self.written:
-            first = 0
-            for k in range(len(self.counts)):
-                places = self.group.places if k == 0 else ((self.group.places[0][0], "bias"),)
-                made = None
-                for i, role in places:
-                    if deltas[i] is not None:
-                        g = written_out(sites[i], deltas[i], role, size, self.counts[k])
-                        made = g if made is None else made + g
-                if made is not None:
-                    self._room(0, (sum(self.counts),), made)[batch, c, first : first + self.counts[k]] = (
-                        made * self.roots[k] if self.roots[k] != 1 else made
-                    )
-                first += self.counts[k]
-            return
-        for place, (i, _) in enumerate(self.group.places):
-            d = deltas[i]
-            if d is None:
-                continue
-            d = rows(sites[i], d, size)
-            if self.outputs == 1 and size == self.n and d.element_size() >= 4:
-                self.values += [None] * (place + 1 - len(self.values))
-                self.values[place] = d[:, None]  # no copy
-            else:
-                self._room(place, tuple(d.shape[1:]), d)[batch, c] = d
-
-    def _wait(self, site: Site, delta: Any, batch: slice, c: int) -> None:
-        """Products of several outputs' δ with one input at a time: few large ones are faster than many small."""
-        torch = torch_library("The kernel")
-        if delta is None:
-            return
-        self.waiting.append(delta)
-        held = len(self.waiting) * delta.numel()
-        if c + 1 < self.outputs and held < TOGETHER:
-            return
-        n, k = batch.stop - batch.start, len(self.waiting)
-        x = self._scaled(columns(site, n))
-        if site.kind == "conv" and delta.shape[0] == n:  # as they are: (example, output, row, place)
-            d = torch.stack([delta.flatten(2) for delta in self.waiting], 1)
-        else:
-            d = torch.stack([rows(site, delta, n).transpose(1, 2) for delta in self.waiting], 1)
-        self.waiting = []
-        # Entries in the order (row, column), whichever way the matrix is stored: the same on both sides.
-        made = (d.flatten(1, 2).to(x.dtype) @ x).view(n, k, -1)
-        if n == self.n and k == self.outputs:
-            self.values = [made]  # no copy
-        else:
-            self._room(0, tuple(made.shape[2:]), made)[batch, c + 1 - k : c + 1] = made
-
-    def _scaled(self, x: Any) -> Any:
-        """The columns times the roots of the rates, and one more column for the bias."""
-        torch = torch_library("The kernel")
-        x = x.float() if x.element_size() < 4 else x
-        x = x * self.roots[0] if self.roots[0] != 1 else x
-        return torch.nn.functional.pad(x, (0, 1), value=self.roots[1]) if len(self.roots) == 2 else x
-
-    def _room(self, place: int, shape: tuple[int, ...], like: Any) -> Any:
-        torch = torch_library("The kernel")
-        self.values += [None] * (place + 1 - len(self.values))
-        if self.values[place] is None:
-            dtype = like.dtype if like.element_size() >= 4 else torch.float32
-            # Every entry will be written: what has a gradient has one for every output, or the pass has changed.
-            self.values[place] = torch.empty(self.n, self.outputs, *shape, dtype=dtype, device=like.device)
-        return self.values[place]
-
-    def add_data(self, sites: list[Site], batch: slice) -> None:
-        torch = torch_library("The kernel")
-        if self.written:
-            return
-        for place, (i, _) in enumerate(self.group.places):
-            x = columns(sites[i], batch.stop - batch.start)
-            x = self._scaled(x) if x.dtype.is_floating_point else x
-            if batch.stop - batch.start == self.n:
-                self.data.append(x)
-            else:
-                if batch.start == 0:
-                    self.data.append(torch.empty(self.n, *x.shape[1:], dtype=x.dtype, device=x.device))
-                self.data[place][batch] = x
-
-    def piece(self) -> Piece | None:
-        if not any(v is not None for v in self.values):
-            return None  # nothing depends on these parameters
-        if self.written:
-            return Written(self.values[0])
-        terms = []
-        for place, value in enumerate(self.values):
-            if value is not None:
-                index = self.data[place].ndim == 2
-                delta = value * self.roots[0] if index and self.roots[0] != 1 else value
-                terms.append(Term(delta, self.data[place], self.group.flipped[place]))
-        return Factors(tuple(terms), self.group.shape)
-
-
-def _made(kept: list[_Kept], rest: list[Any]) -> list[Piece]:
-    """All pieces; what is written out becomes one."""
-    torch = torch_library("The kernel")
-    found = [piece for piece in (one.piece() for one in kept) if piece is not None]
-    out = [piece.values for piece in found if isinstance(piece, Written)]
-    if rest:
-        whole = torch.cat(rest)
-        out.append(whole.float() if whole.element_size() < 4 else whole)
-    made: list[Piece] = [piece for piece in found if isinstance(piece, Factors)]
-    small = [v for v in out if v.shape[2] <= 4096]
-    made += [Written(v) for v in out if v.shape[2] > 4096]
-    if small:
-        made.append(Written(small[0] if len(small) == 1 else torch.cat(small, 2)))
-    return made
 
 
 def _by_functions(of: Gradients, x: Tensor, weights: Tensor) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from richter.probes.memory import alone
 from richter.probes.observe import torch_library
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 Kind = Literal["full", "trace", "diagonal"]
 SCRATCH = 2**22  # entries of one block of intermediate products
 HALVES = 4  # parts in which a block meets itself, so that only the lower half of them is computed
+LEAST = 64  # rows of such a part
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,22 @@ def cost_of_places(kind: Kind, outputs: int, t: int, a: int, b: int, uses: int =
 
     A multiplication in a matrix product is cheap; one entry by entry goes through memory.
     """
-    products = outputs**2 if kind == "full" else 1 if kind == "trace" else outputs
-    return uses**2 * t**2 * (2 * a + 2 * pairs(kind, outputs) * b + 12 * products)
+    return uses**2 * (
+        2 * t**2 * a + min(_cost_multiplied(kind, outputs, t, t, b), _cost_spread(kind, outputs, t, t, b))
+    )
+
+
+def _cost_multiplied(kind: Kind, outputs: int, t: int, s: int, b: int) -> float:
+    """Of δδ′ for every pair of places, entry by entry with what is alike."""
+    products = 1 if kind == "trace" else pairs(kind, outputs)
+    return t * s * (2 * pairs(kind, outputs) * b + 12 * products)
+
+
+def _cost_spread(kind: Kind, outputs: int, t: int, s: int, b: int) -> float:
+    """Of δ spread over the other's places by what is alike, then multiplied: for all pairs of outputs alone."""
+    if kind != "full":
+        return float("inf")
+    return 2 * outputs * b * t * s + 2 * outputs**2 * b * s + 8 * outputs * b * s
 
 
 def inner(p: Piece, q: Piece, kind: Kind) -> Tensor:
@@ -130,8 +146,9 @@ def _cost_by_places(p: Term, q: Term, kind: Kind) -> float:
     width = p.data.shape[-1] if p.data.ndim == 3 else 1
     if p.flipped != q.flipped:  # rows of one are columns of the other
         return t * s * (2 * C * (q.data.shape[-1] if q.data.ndim == 3 else 1) + 2 * D * width + 2 * pairs(kind, C))
-    same = 0 if p.spread and q.spread else b
-    return t * s * (2 * width + 2 * pairs(kind, C) * same + 12 * (1 if kind == "trace" else pairs(kind, C)))
+    shared = p.spread and q.spread
+    spread = float("inf") if shared else _cost_spread(kind, C, t, s, b)
+    return 2 * t * s * width + min(_cost_multiplied(kind, C, t, s, 0 if shared else b), spread)
 
 
 def _dot(p: Tensor, q: Tensor, kind: Kind) -> Tensor:
@@ -146,12 +163,21 @@ def _dot(p: Tensor, q: Tensor, kind: Kind) -> Tensor:
 
 
 def _with_itself(x: Tensor) -> Tensor:
-    """x xᵀ; numpy computes one half of it only."""
+    """x xᵀ, of which one half is computed."""
     torch = torch_library("The kernel")
-    if x.device.type != "cpu" or x.dtype not in (torch.float32, torch.float64):
+    if alone(x):
+        plain = x.numpy(force=True)
+        return torch.from_numpy(plain @ plain.T)
+    n = len(x)
+    step = max(LEAST, -(-n // HALVES))
+    if n <= step:
         return x @ x.T
-    plain = x.numpy(force=True)
-    return torch.from_numpy(plain @ plain.T)
+    made = x.new_empty(n, n)
+    for low in range(0, n, step):
+        high = min(low + step, n)
+        made[low:high, :high] = x[low:high] @ x[:high].T
+        made[:low, low:high] = made[low:high, :low].T
+    return made
 
 
 def _alike(x: Tensor, y: Tensor, dtype: object) -> Tensor:
@@ -180,6 +206,8 @@ def _same_side(p: Term, q: Term, kind: Kind) -> Tensor:
     times = lambda over, alike: over * alike if shared else over.mul_(alike)
     n, C, t, b = left.shape
     m, D, s, _ = right.shape
+    if not shared and _cost_spread(kind, C, t, s, b) < _cost_multiplied(kind, C, t, s, b):
+        return _spread_over_places(left, right, alike)
     if kind == "full":
         over = (left.reshape(-1, b) @ right.reshape(-1, b).T).view(n, C, t, m, D, s)
         return times(over, alike[:, None, :, :, None]).sum((2, 5))
@@ -188,6 +216,16 @@ def _same_side(p: Term, q: Term, kind: Kind) -> Tensor:
         return times((left @ right.T).view(n, t, m, s), alike).sum((1, 3))
     left, right = (x.transpose(0, 1).reshape(C, -1, b) for x in (left, right))
     return times((left @ right.transpose(1, 2)).view(C, n, t, m, s), alike).sum((2, 4))
+
+
+def _spread_over_places(left: Tensor, right: Tensor, alike: Tensor) -> Tensor:
+    """Σ_st alike_ts δ_t·δ′_s for all pairs of outputs, without a product for every pair of places."""
+    n, C, t, b = left.shape
+    m, D, s, _ = right.shape
+    over = alike.view(n, 1, t, m * s).transpose(2, 3).expand(n, C, m * s, t).reshape(n * C, m * s, t)
+    over = (over @ left.reshape(n * C, t, b)).view(n * C, m, s * b)
+    made = over.transpose(0, 1) @ right.reshape(m, D, s * b).transpose(1, 2)
+    return made.view(m, n, C, D).permute(1, 2, 0, 3)
 
 
 def _across(p: Term, q: Term, kind: Kind) -> Tensor:

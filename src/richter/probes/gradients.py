@@ -6,8 +6,11 @@ A weight's gradient for one example is Σ_t δ_t x_tᵀ over the places t at whi
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from richter.probes.memory import empty
 from richter.probes.observe import torch_library
 
 if TYPE_CHECKING:
@@ -27,37 +30,53 @@ def rows(site: Site, delta: Tensor, n: int) -> Tensor:
     return made
 
 
-def columns(site: Site, n: int) -> Tensor:
-    """What δ is multiplied with: (n, t, a), or the rows of a table (n, t)."""
+def columns(site: Site, n: int, roots: Sequence[float] = (1.0,)) -> Tensor:
+    """What δ is multiplied with: (n, t, a), or the rows of a table (n, t).
+
+    `roots`: of the rates, of the matrix and, if there is one, of the bias, which becomes one more column.
+    """
     if site.kind == "table":
         return site.data.movedim(site.axis, 0).reshape(n, -1)
     if site.kind == "conv":
-        patches = patches_of(site).transpose(1, 2)
+        patches = patches_of(site, roots).transpose(1, 2)
         return patches if patches.shape[0] == n else patches.reshape(n, -1, patches.shape[-1])
-    return site.data.movedim(site.axis, 0).reshape(n, -1, site.data.shape[-1])
+    x = site.data.movedim(site.axis, 0).reshape(n, -1, site.data.shape[-1])
+    if tuple(roots) == (1.0,):
+        return x
+    made = empty((*x.shape[:2], x.shape[2] + len(roots) - 1), x)
+    made[..., : x.shape[2]] = x if roots[0] == 1 else x * roots[0]
+    made[..., x.shape[2] :] = roots[-1]
+    return made
 
 
-def patches_of(site: Site) -> Tensor:
-    """The patches of a convolution's input, (example, channel × kernel, place); made once."""
+def patches_of(site: Site, roots: Sequence[float] = (1.0,)) -> Tensor:
+    """The patches of a convolution's input, (example, channel × kernel, place), and a row for the bias."""
     from torch.nn import functional
-
-    if site.patches is not None:
-        return site.patches
 
     facts, x = site.facts, site.data
     pair = lambda v: tuple(v) if isinstance(v, (tuple, list)) else (v,) * (x.ndim - 2)
     stride, dilation, kernel = pair(facts["stride"]), pair(facts["dilation"]), facts["kernel"]
     if isinstance(facts["padding"], str):
         whole = [d * (k - 1) * (facts["padding"] == "same") for d, k in zip(dilation, kernel, strict=True)]
-        x = functional.pad(x, [side for w in reversed(whole) for side in (w // 2, w - w // 2)])
-        padding: tuple[int, ...] = (0,) * len(kernel)
+        sides = [(w // 2, w - w // 2) for w in whole]
     else:
-        padding = pair(facts["padding"])
+        sides = [(p, p) for p in pair(facts["padding"])]
+    if any(map(any, sides)):
+        x = functional.pad(x, [p for side in reversed(sides) for p in side])
+    x = x if roots[0] == 1 else x * roots[0]
     if len(kernel) == 1:
-        x, kernel = x[:, :, None], (1, *kernel)
-        stride, dilation, padding = (1, *stride), (1, *dilation), (0, *padding)
-    site.patches = functional.unfold(x, kernel, dilation, padding, stride)
-    return site.patches
+        x, kernel, stride, dilation = x[:, :, None], (1, *kernel), (1, *stride), (1, *dilation)
+    # A view in which the entries stand once for every patch that they are in, copied in one go.
+    places = [
+        (size - d * (k - 1) - 1) // s + 1 for size, d, k, s in zip(x.shape[2:], dilation, kernel, stride, strict=True)
+    ]
+    steps = [[by * s for by, s in zip(x.stride()[2:], apart, strict=True)] for apart in (dilation, stride)]
+    view = x.as_strided((*x.shape[:2], *kernel, *places), (*x.stride()[:2], *steps[0], *steps[1]), x.storage_offset())
+    made = empty((x.shape[0], math.prod(view.shape[1:4]) + len(roots) - 1, math.prod(places)), x)
+    inside = made[:, : math.prod(view.shape[1:4])]
+    inside.view(view.shape).copy_(view)
+    made[:, inside.shape[1] :] = roots[-1]
+    return made
 
 
 def written_out(site: Site, delta: Tensor, role: str, n: int, count: int) -> Tensor:
@@ -76,11 +95,11 @@ def written_out(site: Site, delta: Tensor, role: str, n: int, count: int) -> Ten
         return made.scatter_add_(1, columns(site, n)[..., None].expand(d.shape), d).flatten(1)
     if site.kind == "conv" and site.facts["groups"] > 1:
         groups, x = site.facts["groups"], patches_of(site)
-        d = delta.flatten(2).unflatten(1, (groups, -1))
+        d = delta.flatten(2).unflatten(1, (groups, -1)).to(x.dtype)
         made = d @ x.unflatten(1, (groups, -1)).transpose(-1, -2)
         return made.reshape(n, -1, count).sum(1)
     d, x = rows(site, delta, n), columns(site, n)
-    left, right = (x, d) if site.facts.get("flipped") else (d, x)
+    left, right = (x, d.to(x.dtype)) if site.facts.get("flipped") else (d.to(x.dtype), x)
     return (left.transpose(1, 2) @ right).flatten(1)
 
 
@@ -103,27 +122,27 @@ def _placed(gradient: Tensor, part: Any, count: int) -> Tensor:
 
 
 def _of_norm(site: Site, role: str, delta: Tensor, n: int) -> Tensor:
+    if role == "weight":
+        delta = delta * _normed(site)
+    if "over" in site.facts:
+        made = delta.movedim(site.axis, 0).reshape(n, -1, *delta.shape[-len(site.facts["over"]) :])
+        return made.sum(1).flatten(1)
+    made = delta.flatten(2).sum(2) if delta.ndim > 2 else delta
+    return made.reshape(n, -1, delta.shape[1]).sum(1)
+
+
+def _normed(site: Site) -> Tensor:
+    """What the scale of a norm is multiplied with; made once, since it is the same for every output."""
     from torch.nn import functional
 
     facts, x = site.facts, site.data
-    if "over" in facts:
-        k = len(facts["over"])
-        if role == "weight":
-            if site.function == "rms_norm":
-                x = functional.rms_norm(x, facts["over"], eps=facts["eps"])
-            else:
-                x = functional.layer_norm(x, facts["over"], eps=1e-5 if facts["eps"] is None else facts["eps"])
-            delta = delta * x
-        made = delta.movedim(site.axis, 0).reshape(n, -1, *delta.shape[-k:])
-        return made.sum(1).flatten(1)
-    if role == "weight":
-        if site.function == "group_norm":
-            x = functional.group_norm(x, facts["groups"], eps=facts["eps"])
+    if site.normed is None:
+        if site.function == "rms_norm":
+            site.normed = functional.rms_norm(x, facts["over"], eps=facts["eps"])
+        elif site.function == "layer_norm":
+            site.normed = functional.layer_norm(x, facts["over"], eps=1e-5 if facts["eps"] is None else facts["eps"])
+        elif site.function == "group_norm":
+            site.normed = functional.group_norm(x, facts["groups"], eps=facts["eps"])
         else:
-            x = functional.batch_norm(x, facts["mean"], facts["var"], eps=facts["eps"])
-        delta = delta * x
-    return (
-        delta.flatten(2).sum(2).reshape(n, -1, delta.shape[1]).sum(1)
-        if delta.ndim > 2
-        else delta.reshape(n, -1, delta.shape[1]).sum(1)
-    )
+            site.normed = functional.batch_norm(x, facts["mean"], facts["var"], eps=facts["eps"])
+    return site.normed

@@ -168,7 +168,7 @@ def _streams(sides: list[Gradients], budget: int) -> Iterator[tuple[Tile, Tile]]
     how = shared_split(sides, budget)
     if how.outputs < C and kind != "full":  # tiles wait for their other outputs
         block = max(1, min(how.block, int(0.1 * budget / (16 * n * (C if kind == "diagonal" else 1)))))
-        how = Split(block, min(how.batch, block), how.outputs)
+        how = replace(how, block=block, chunk=min(how.chunk, block), batch=min(how.batch, block))
     yield from zip(*(_complete(tiles(side, None, budget // 2, how), kind, how, C) for side in sides), strict=True)
 
 

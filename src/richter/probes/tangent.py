@@ -153,9 +153,8 @@ def examine(model: nn.Module, x: Tensor, rates: Rates, positions: Positions) -> 
     axes = {site.key: (site.function, site.axis) for site in large.sites}
     width = max(4, f.element_size())
     counts = {name: parameters[name].numel() for name in rate_of}
-    passing = sum(held.values()) + width * sum(
-        math.prod(site.shape) + (0 if site.patches is None else site.patches.numel()) for site in large.sites
-    )
+    # Behind every site its δ, and of a norm its normalised input.
+    passing = sum(held.values()) + width * sum((1 + (s.kind == "norm")) * math.prod(s.shape) for s in large.sites)
     return Plan(
         axes, alive, _groups(large.sites, rate_of, spoilt, counts), rate_of, counts, spoilt, f.shape[1], followed,
         passing / 3 + width * f.shape[1],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -41,10 +41,10 @@ def tiles(of: Gradients, other: Gradients | None, budget: int, how: Split | None
     second = of if other is None else other
     for rows in _parts(len(of.x), how.block):
         for outputs, p in of.pieces(rows, how, budget):
-            for columns in _parts(len(second.x), how.block):
+            # With itself one half is enough: what comes before, and the block itself.
+            before = _parts(len(second.x) if other is not None else rows.start, how.chunk)
+            for columns in (*before, *([rows] if other is None else [])):
                 same = other is None and columns == rows
-                if other is None and columns.start > rows.start:
-                    continue  # the other half
                 alone = same and (of.kind != "full" or how.outputs >= of.combinations.count)
                 only = None if of.kind == "full" else outputs
                 found: Any = [(outputs, p)] if alone else second.pieces(columns, how, budget, only)
@@ -59,7 +59,7 @@ def tiles(of: Gradients, other: Gradients | None, budget: int, how: Split | None
 def shared_split(sides: list[Gradients], budget: int) -> Split:
     """One way to cut that fits for every side."""
     found = [side.split(budget // len(sides)) if len(sides) > 1 else side.split(budget) for side in sides]
-    return Split(*(min(getattr(s, name) for s in found) for name in ("block", "batch", "outputs")))
+    return Split(*(min(getattr(s, field.name) for s in found) for field in fields(Split)))
 
 
 def _parts(n: int, size: int) -> Iterator[slice]:

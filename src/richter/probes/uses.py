@@ -55,7 +55,7 @@ class Site:
     data: Any = None
     version: int = 0
     facts: dict[str, Any] = field(default_factory=dict)
-    patches: Any = None  # of a convolution, once they are made
+    normed: Any = None  # a norm's input, normalised, once it is
 
 
 @dataclass
