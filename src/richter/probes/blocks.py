@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from richter.probes.contract import Kind, Piece, cost_of_places, cost_written
 from richter.probes.filling import Filling, pieces, waits
-from richter.probes.memory import Sizes, Split, split
+from richter.probes.memory import COMING, HELD, Sizes, Split, split
 from richter.probes.observe import check_finite, torch_library
 from richter.probes.tangent import Changed, Plan, Positions, differentiable, outputs_of
 from richter.probes.uses import watched
@@ -25,15 +25,21 @@ class Combinations:
 
     count: int
     seed: int | None = None
+    first: int = 0  # how many others come before
+
+    def parts(self, size: int) -> list[Combinations]:
+        """The same, so many at a time."""
+        starts = range(0, self.count, size)
+        return [replace(self, count=min(size, self.count - i), first=self.first + i) for i in starts]
 
     def row(self, index: int, like: Tensor) -> Tensor:
         """The weights (output,) of one combination."""
         torch = torch_library("The kernel")
         if self.seed is None:
             made = torch.zeros(like.shape[1], dtype=like.dtype, device=like.device)
-            made[index] = 1
+            made[self.first + index] = 1
             return made
-        return self._signs(index, like)
+        return self._signs(self.first + index, like)
 
     def _signs(self, index: int, like: Tensor) -> Tensor:
         torch = torch_library("The kernel")
@@ -54,26 +60,33 @@ class Gradients:
     combinations: Combinations
 
     def written(self, budget: int) -> tuple[bool, ...]:
-        """Which groups are written out, because that is cheaper and there is room, the smallest first."""
-        C, room = self.combinations.count, budget / 8
-        sizes = [C * math.prod(group.shape) for group in self.plan.groups]
-        made = [True] * len(sizes)
-        for i in sorted(range(len(sizes)), key=sizes.__getitem__):
-            group = self.plan.groups[i]
-            if group.factors:
-                kept = sum(t * (a + C * b) for t, a, b in group.sizes)
+        """Which groups are written out: where that is cheaper, and smaller than factors or there is room for it."""
+        C, n = self.combinations.count, len(self.x)
+        made, larger = [], {}
+        room = (HELD + COMING) * budget / self._width
+        for i, group in enumerate(self.plan.groups):
+            size, factors = C * math.prod(group.shape), sum(t * (a + C * b) for t, a, b in group.sizes)
+            cheap = not group.factors
+            if group.factors and not group.table:
                 t, a, b = max(group.sizes)
-                cheap = cost_written(self.kind, C, sizes[i] // C) < cost_of_places(
-                    self.kind, C, t, a, b, len(group.sizes)
-                )
-                large = sizes[i] > 4 * kept
-                made[i] = cheap and not group.table and (not large or sizes[i] * len(self.x) <= room)
-                room -= sizes[i] * len(self.x) if made[i] and large else 0
+                by_places = cost_of_places(self.kind, C, t, a, b, len(group.sizes))
+                cheap = cost_written(self.kind, C, size // C) < by_places
+            made.append(cheap and (not group.factors or size <= factors))
+            room -= n * (size if made[-1] else factors)
+            if cheap and not made[-1]:
+                larger[i] = n * (size - factors)
+        for i in sorted(larger, key=larger.__getitem__):
+            room -= larger[i]
+            made[i] = room >= 0
         return tuple(made)
+
+    @property
+    def _width(self) -> int:
+        """Bytes of a number."""
+        return max(4, next(self.model.parameters()).element_size())
 
     def sizes(self, written: tuple[bool, ...]) -> Sizes:
         """Bytes per example."""
-        bytes_each = max(4, next(self.model.parameters()).element_size())
         data, waiting, gradients = 0, 0, sum(self.plan.counts[name] for name in self.plan.fallback)
         for group, out in zip(self.plan.groups, written, strict=True):
             if out:
@@ -82,7 +95,7 @@ class Gradients:
             else:
                 data += sum(t * a for t, a, _ in group.sizes)
                 gradients += sum(t * b for t, _, b in group.sizes)
-        return Sizes(self.plan.pass_bytes, bytes_each * data, bytes_each * gradients, bytes_each * waiting)
+        return Sizes(self.plan.pass_bytes, self._width * data, self._width * gradients, self._width * waiting)
 
     def split(self, budget: int) -> Split:
         """Blocks that fit into so many bytes."""
@@ -99,7 +112,7 @@ class Gradients:
         written, C = self.written(budget), self.combinations.count
         x = self.x[part]
         room = lambda outputs: [
-            Filling(group, out, self.plan, len(x), outputs, how.waiting)
+            Filling(group, out, self.plan, self.kind, len(x), outputs, how.waiting)
             for group, out in zip(self.plan.groups, written, strict=True)
         ]
         if how.outputs >= C:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from richter.probes.contract import Factors, Piece, Term, Written
+from richter.probes.contract import Factors, Kind, Piece, Term, Written
 from richter.probes.gradients import columns, rows, written_out
 from richter.probes.memory import alone, empty
 from richter.probes.observe import torch_library
@@ -32,8 +32,11 @@ class Filling:
     `together`: of so many outputs δ may wait until they are multiplied with the data in one product.
     """
 
-    def __init__(self, group: Group, written: bool, plan: Plan, n: int, outputs: int, together: int) -> None:
+    def __init__(
+        self, group: Group, written: bool, plan: Plan, kind: Kind, n: int, outputs: int, together: int
+    ) -> None:
         """Nothing is filled yet."""
+        self.kind: Kind = kind
         self.group, self.written, self.n, self.outputs, self.together = group, written, n, outputs, together
         self.roots = [plan.rates[name] ** 0.5 for name in group.parameters]
         self.counts = [plan.counts[name] for name in group.parameters]
@@ -59,7 +62,7 @@ class Filling:
                     self.values += [None] * (place + 1 - len(self.values))
                     self.values[place] = d[:, None]  # no copy
                 else:
-                    self._room(place, tuple(d.shape[1:]), d)[batch, c] = d
+                    self._factors(place, tuple(d.shape[1:]), d)[batch, c] = d
 
     def _write(self, sites: list[Site], deltas: list[Any], batch: slice, c: int) -> None:
         """The gradient of one output, for the parameters that are no matrix or are used more than once."""
@@ -103,6 +106,16 @@ class Filling:
             # Entries in the order (row, column), whichever way the matrix is stored: the same on both sides.
             room = self._room(0, (b * x.shape[2],), d)[batch, self.first : self.first + k][part]
             _products(d[part].flatten(1, 2), x.to(d.dtype), room)
+
+    def _factors(self, place: int, shape: tuple[int, ...], like: Any) -> Any:
+        """Room for δ (n, C, t, b), in the order in which this kind of kernel multiplies it."""
+        self.values += [None] * (place + 1 - len(self.values))
+        if self.values[place] is None:
+            n, C, (t, b) = self.n, self.outputs, shape
+            made = {"full": (n, C, t, b), "trace": (n, t, C, b), "diagonal": (C, n, t, b)}[self.kind]
+            turned = {"full": (0, 1, 2, 3), "trace": (0, 2, 1, 3), "diagonal": (1, 0, 2, 3)}[self.kind]
+            self.values[place] = empty(made, like).permute(turned)
+        return self.values[place]
 
     def _room(self, place: int, shape: tuple[int, ...], like: Any) -> Any:
         self.values += [None] * (place + 1 - len(self.values))

@@ -16,7 +16,7 @@ from richter.probes.contract import Kind
 from richter.probes.memory import bytes_of
 from richter.probes.observe import inputs, torch_library
 from richter.probes.tangent import Changed, Plan, Positions, Rates, examine
-from richter.probes.tiles import tiles
+from richter.probes.tiles import at_once, tiles
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -161,19 +161,22 @@ def whole_kernel(of: Gradients, other: Gradients | None, budget: int) -> NDArray
     n, m, C = len(of.x), len((other or of).x), of.combinations.count
     kind = of.kind
     K = np.zeros({"full": (n, C, m, C), "trace": (n, m), "diagonal": (C, n, m)}[kind])
-    for tile in tiles(of, other, budget):
-        r, c, i, j = tile.rows, tile.columns, tile.outputs, tile.outputs_2
-        values = tile.values
-        if kind == "full":
-            K[r, i, c, j] = values
-            if tile.mirrored:
-                K[c, j, r, i] = values.transpose(2, 3, 0, 1)
-        elif kind == "trace":
-            K[r, c] += values
-            if tile.mirrored:
-                K[c, r] += values.T
-        else:
-            K[i, r, c] = values
-            if tile.mirrored:
-                K[i, c, r] = values.transpose(0, 2, 1)
+    for part in of.combinations.parts(at_once(of, other, budget)):
+        sides = [None if side is None else replace(side, combinations=part) for side in (of, other)]
+        for tile in tiles(sides[0] or of, sides[1], budget):
+            r, c, i, j = tile.rows, tile.columns, tile.outputs, tile.outputs_2
+            values = tile.values
+            if kind == "full":
+                K[r, i, c, j] = values
+                if tile.mirrored:
+                    K[c, j, r, i] = values.transpose(2, 3, 0, 1)
+            elif kind == "trace":
+                K[r, c] += values
+                if tile.mirrored:
+                    K[c, r] += values.T
+            else:
+                i = slice(i.start + part.first, i.stop + part.first)
+                K[i, r, c] = values
+                if tile.mirrored:
+                    K[i, c, r] = values.transpose(0, 2, 1)
     return K

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,25 @@ def shared_split(sides: list[Gradients], budget: int) -> Split:
     """One way to cut that fits for every side."""
     found = [side.split(budget // len(sides)) if len(sides) > 1 else side.split(budget) for side in sides]
     return Split(*(min(getattr(s, field.name) for s in found) for field in fields(Split)))
+
+
+def at_once(of: Gradients, other: Gradients | None, budget: int) -> int:
+    """How many outputs to take at a time if a kernel is held, so that examples need not be passed again and again.
+
+    Fewer outputs leave room for larger blocks, but want a forward pass of their own. All pairs of outputs go together.
+    """
+    C, n = of.combinations.count, len(of.x)
+    best, least = C, float("inf")
+    for size in () if of.kind == "full" else (-(-C // 2**k) for k in range(C.bit_length())):
+        some = of.combinations.parts(size)[0]
+        sides = [replace(side, combinations=some) for side in (of, other) if side is not None]
+        how = shared_split(sides, budget)
+        starts = range(0, n, how.block)
+        passes = n + (sum(starts) if other is None else len(starts) * len(other.x))
+        cost = -(-C // size) * passes * (1 + size)
+        if how.outputs == size and cost < least:
+            best, least = size, cost
+    return best
 
 
 def _parts(n: int, size: int) -> Iterator[slice]:
