@@ -106,7 +106,7 @@ def measure(name: str, seconds: float) -> dict[str, Any]:
     return {
         "slowdown": spent["watched"] / spent["bare"], "reported": 1 + ds.attrs["overhead"], "steps": steps,
         "seconds": spent["bare"], "looks": ds.sizes["step"], "left_out": ds.attrs["left_out"],
-        "kernels": int(ds.kernel_distance_full.notnull().sum()), "gradients": ds.attrs["gradients_seen"],
+        "kernels": int(ds.kernel_distance_full.notnull().sum()), "gradients": ds.attrs.get("gradients_seen", 0),
         "seconds_of_looks": budget.totals,
     }  # fmt: skip
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 CHUNK = 512
+T = TypeVar("T")
 LAST = "the features of the last layer"
 
 
@@ -47,28 +48,39 @@ class Pass:
         return np.concatenate([flat(numbers(part, self.layer or LAST)) for part in self.seen])
 
 
-# Passes of the model as it is inside `passes_shared`; None outside, where a model may change between two calls.
-_KEPT: ContextVar[dict[tuple[int, int, str], tuple[Any, Pass]] | None] = ContextVar("_KEPT", default=None)
+# What was found of models as they are inside `passes_shared`; None outside, where a model may change between calls.
+_KEPT: ContextVar[dict[tuple[Any, ...], tuple[Any, Any]] | None] = ContextVar("_KEPT", default=None)
 
 
 @contextmanager
 def passes_shared() -> Iterator[None]:
-    """Inside, `one_pass` runs a model once per batch and layer; the model must not change meanwhile."""
-    token = _KEPT.set({})
+    """Inside, and inside once more, a model is run once per batch and layer; it must not change meanwhile."""
+    token = _KEPT.set({} if _KEPT.get() is None else _KEPT.get())
     try:
         yield
     finally:
         _KEPT.reset(token)
 
 
+def shared(key: tuple[Any, ...], of: Any, make: Callable[[], T]) -> T:
+    """What `make` gives; inside `passes_shared` it is made once. `of`: whose ids are in the key, so that they last."""
+    kept = _KEPT.get()
+    if kept is None:
+        return make()
+    if key not in kept:
+        kept[key] = (of, make())
+    made: T = kept[key][1]
+    return made
+
+
 def one_pass(model: nn.Module, batch: Any, layer_name: str | None = None) -> Pass:
     """Outputs and features of a batch, a tensor or an (inputs, targets) pair, without gradients."""
-    torch = torch_library("A probe")
     x = inputs(model, batch)
-    kept = _KEPT.get()
-    key = (id(model), id(x), layer_name or "")
-    if kept is not None and key in kept:
-        return kept[key][1]
+    return shared(("pass", id(model), id(x), layer_name), (model, x), lambda: _pass(model, x, layer_name))
+
+
+def _pass(model: nn.Module, x: Tensor, layer_name: str | None) -> Pass:
+    torch = torch_library("A probe")
     name = layer_name or last_layer(model, x, required=False)
     seen: list[Tensor] = []
     outputs = []
@@ -79,10 +91,7 @@ def one_pass(model: nn.Module, batch: Any, layer_name: str | None = None) -> Pas
             raise ParameterError(message(f"the layer `{name}`", "be run by the model", "no call of it"))
         check_finite(model, part, outputs[-1], *caught[-1:])
         seen += caught[-1:]
-    made = Pass(torch.cat(outputs), tuple(seen), layer_name or "")
-    if kept is not None:
-        kept[key] = (x, made)  # x too: its id must not be given away
-    return made
+    return Pass(torch.cat(outputs), tuple(seen), layer_name or "")
 
 
 @contextmanager

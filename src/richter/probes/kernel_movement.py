@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from richter.errors import ParameterError, message
 from richter.maths.fit_time import fit_rate
 from richter.maths.resampling import Draws, movement
-from richter.probes.activations import one_pass
-from richter.probes.ntk import ntk
+from richter.probes.activations import one_pass, shared
+from richter.probes.ntk import kernel_values
 from richter.probes.observe import first_tensor, flat, numbers, undisturbed
 from richter.probes.probe import AbstractProbe, Reading, Snapshot
 from richter.regime import FAST_SHARE, RESAMPLES
@@ -72,8 +72,7 @@ class _KernelMovement(AbstractProbe):
 
     def start(self, model: nn.Module, batch: Any) -> Snapshot:
         """The kernel, and the rate at which it would fit the task."""
-        batch = self._part(batch)
-        K = self._kernel(model, batch)
+        K, batch = self._kernel(model, batch), self._part(batch)
         notes: dict[str, str] = {"kind": self.kind, "examples": str(len(batch[0]))}
         rate = start_rate(model, batch, K, self.loss, self.examples)
         if np.isfinite(rate):
@@ -82,9 +81,8 @@ class _KernelMovement(AbstractProbe):
 
     def measure(self, model: nn.Module, batch: Any, origin: Snapshot) -> Mapping[str, Reading]:
         """Change and distance now."""
-        batch = self._part(batch)
-        draws = Draws.make(len(batch[0]), self.draws, self.seed)
-        change, turned = movement(self._kernel(model, batch), origin.arrays["kernel"], draws)
+        K = self._kernel(model, batch)
+        change, turned = movement(K, origin.arrays["kernel"], Draws.make(len(K), self.draws, self.seed))
         made: dict[str, Reading] = {
             f"kernel_change_{self.kind}": float(change[0]),
             f"kernel_distance_{self.kind}": float(turned[0]),
@@ -101,7 +99,10 @@ class _KernelMovement(AbstractProbe):
         return x[: self.points], None if y is None else y[: self.points]
 
     def _kernel(self, model: nn.Module, batch: Any) -> Floats:
-        return np.asarray(ntk(model, batch[0], outputs=self.kind, rates=self.rates).values)
+        """The kernel of its part of the batch; at the first look it is the start's."""
+        x, _ = self._part(batch)
+        make = lambda: kernel_values(model, x, outputs=self.kind, rates=self.rates)[0]
+        return shared((id(self), id(model), id(batch[0])), (self, model, batch), make)
 
 
 @dataclass(frozen=True)

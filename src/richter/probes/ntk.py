@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Precision = Literal["model", "float64"]
 Outputs = Literal["full", "trace", "diagonal", "sketch"]
 SKETCHES = 8  # combinations of outputs in a sketch
+BUDGET = 2**30  # bytes that a kernel may take
 T = TypeVar("T")
 DIMS = {
     "full": ("example", "example_2", "output", "output_2"),
@@ -75,6 +76,24 @@ def ntk(
         a float64 DataArray `ntk_full`, `ntk_trace`, `ntk_diagonal` or `ntk_sketch`, whose attributes say the `kind` and
         which parameters had to go through torch.func, and why (`fallback`).
     """
+    K, plan = kernel_values(model, x, x2, outputs, rates, bytes_of(memory), precision, positions, sketches, seed)
+    made = labelled(K, outputs, plan, precision)
+    return made.assign_attrs(seed=seed) if outputs == "sketch" else made
+
+
+def kernel_values(
+    model: nn.Module,
+    x: Tensor,
+    x2: Tensor | None = None,
+    outputs: Outputs = "full",
+    rates: Rates = None,
+    budget: int = BUDGET,
+    precision: Precision = "model",
+    positions: Positions = None,
+    sketches: int = SKETCHES,
+    seed: int = 0,
+) -> tuple[NDArray[np.float64], Plan]:
+    """The kernel in a plain array, without loading what labels need, and how its gradients were found."""
     check_kind(outputs)
     if sketches < 1:
         raise ParameterError(message("`sketches`", "be at least 1", sketches))
@@ -83,12 +102,10 @@ def ntk(
     def make(plan: Plan) -> NDArray[np.float64]:
         combinations = Combinations(sketches, seed) if outputs == "sketch" else Combinations(plan.outputs)
         side = lambda x: Gradients(model, x, plan, contraction(outputs), positions, combinations)
-        K = whole_kernel(side(x), None if other is None else side(other), bytes_of(memory))
+        K = whole_kernel(side(x), None if other is None else side(other), budget)
         return K.transpose({"full": (0, 2, 1, 3), "trace": (0, 1), "diagonal": (1, 2, 0)}[contraction(outputs)])
 
-    K, plan = with_plan(examine(model, x, rates, positions), make)
-    made = labelled(K, outputs, plan, precision)
-    return made.assign_attrs(seed=seed) if outputs == "sketch" else made
+    return with_plan(examine(model, x, rates, positions), make)
 
 
 def contraction(outputs: Outputs) -> Kind:
