@@ -175,13 +175,16 @@ def start_up() -> list[Line]:
     ]
 
 
+def all_cores() -> dict[str, str]:
+    """An environment in which every library uses every core, whatever this process was told."""
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    return {**os.environ, **dict.fromkeys(names, str(os.cpu_count()))}
+
+
 def engine(small: bool) -> list[Line]:
     """In a process of its own, because all its libraries get every core."""
-    script = [sys.executable, str(Path(__file__).with_name("engine.py"))]
-    threads = {name: str(os.cpu_count()) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
-    done = subprocess.run(
-        [*script, "--repeats", "5" if small else "25"], check=True, capture_output=True, env={**os.environ, **threads}
-    )
+    script = [sys.executable, str(Path(__file__).with_name("engine.py")), "--repeats", "5" if small else "25"]
+    done = subprocess.run(script, check=True, capture_output=True, env=all_cores())
     micro = json.loads(done.stdout)
     made = []
     for dtype, spent in micro.items():
@@ -225,6 +228,16 @@ def probes(small: bool) -> list[Line]:
     return made
 
 
+def watching(small: bool) -> list[Line]:
+    """What three lines around a training loop cost, of runs of 40 s."""
+    script = [sys.executable, str(Path(__file__).with_name("watching.py")), *(["--nets", "mlp"] if small else [])]
+    found = json.loads(subprocess.run(script, check=True, capture_output=True, text=True, env=all_cores()).stdout)
+    return [
+        at_most(f"watching {net} for {seen['seconds']:.0f} s: with / without", seen["slowdown"], 1.05)
+        for net, seen in found.items()
+    ]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", action="store_true", help="fewer starts and repeats")
@@ -237,6 +250,7 @@ def main() -> int:
         *start_up(),
         *engine(options.small),
         *probes(options.small),
+        *watching(options.small),
     ]
     for line in lines:
         print(f"{'ok  ' if line.passes else 'MISS'} {line.value:9.3g} {line.unit:2} (bar {line.bar})  {line.name}")

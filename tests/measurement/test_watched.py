@@ -106,7 +106,7 @@ def test_many_classes_are_measured_by_the_trace(classes: int, kind: str) -> None
 def test_too_many_outputs_for_any_kernel_are_said_where_the_regime_is_asked_for() -> None:
     x = torch.randn(64, 4)
     ds = richter.watch(mlp(4, [8], 2000, rng=0), (x, torch.zeros(64, dtype=torch.int64)), budget=None).dataset()
-    with pytest.raises(richter.errors.ParameterError, match="kernel_movement_trace: needs at most 65536 outputs"):
+    with pytest.raises(richter.errors.ParameterError, match="kernel_movement_trace: needs at most 32768 outputs"):
         richter.measure(ds)
 
 

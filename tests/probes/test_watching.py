@@ -384,7 +384,7 @@ def test_the_kernel_is_of_one_kind_and_of_so_many_examples(seed: int) -> None:
     assert not [name for name in watch(net, probe=x, kernel=None).dataset() if "kernel" in str(name)]
     big = nn.Linear(4, 100).double()
     assert (
-        "at most 4096 outputs on its examples (they have 6400)"
+        "at most 2048 outputs on its examples (they have 3200)"
         in watch(big, probe=_data(seed, 64)[0], kernel="full").dataset().left_out
     )
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from richter.errors import ParameterError, message
 from richter.maths.representation import debiased_alignment, relative_change
-from richter.probes.activations import activations, chunks, last_layer, one_pass
+from richter.probes.activations import activations, chunks, last_layer, one_pass, shared
 from richter.probes.observe import numbers
 from richter.probes.probe import AbstractProbe, Reading, Snapshot
 from richter.probes.trace import signs, watch
@@ -246,8 +246,11 @@ def _features(model: nn.Module, batch: Any, layer: str | None) -> Floats:
 
 
 def _patterns(model: nn.Module, batch: Any) -> dict[str, Bools]:
-    parts = [signs(watch(model, x, patterns=True)) for x in chunks(model, batch)]
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    def make() -> dict[str, Bools]:
+        parts = [signs(watch(model, x, patterns=True)) for x in chunks(model, batch)]
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    return shared(("patterns", id(model), id(batch)), (model, batch), make)
 
 
 def _ratio(moved: list[float], sizes: list[float]) -> tuple[float, float]:

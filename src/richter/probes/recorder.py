@@ -32,6 +32,7 @@ Logger: TypeAlias = Callable[[int, Mapping[str, float]], object]
 Rate: TypeAlias = float | Callable[[int], float] | None
 BATCH_LOSS = Variable("batch_loss", (), "loss that the training loop reported at this step", "loss")
 LOOK = 50  # steps between two readings of a loss that is on another device, which would wait for it
+CLOCKED = 0.75  # of the share is spent by the clock; caches and threads that are disturbed cost the rest
 
 
 class Recorder:
@@ -83,7 +84,8 @@ class Recorder:
             raise ParameterError(message("`rate`", "be finite and > 0, a function of the step, or None", rate))
         self.batch, self.explain = batch, explain
         self.rate = float(rate) if isinstance(rate, int) else rate
-        self.moments, self.budget = rule(moments, steps), Budget(budget)
+        self.moments, self.share = rule(moments, steps), budget
+        self.budget = Budget(None if budget is None else CLOCKED * budget)
         self.resume, self.loggers, self.optional, self.strict = resume, list(loggers), optional, strict
         self.record = Record(None if file is None else Path(file))
         if self.record.path is not None:
@@ -120,6 +122,10 @@ class Recorder:
         if not self.record.origin:
             self.start(model, step)
             return True
+        with self.budget.spending():
+            return self._see(step, model, loss)
+
+    def _see(self, step: int, model: nn.Module, loss: Any) -> bool:
         if self.record.open_end:
             self._go_on(step)
         if step <= self.now:
@@ -129,7 +135,7 @@ class Recorder:
         h = self._advance(step)
         self.loss = self._number(loss, step)
         if self.ledger is not None and h is not None and step - self.ledger.step >= self.stride:
-            with self.budget.spending(), self.budget.cost_of("gradients"):
+            with self.budget.cost_of("gradients"):
                 self.ledger.add(step, unwrapped(model), h)
             self.stride = self.budget.stride(step - self.begun_at, "gradients")
         due = self.moments.due(step, math.nan if self.loss is None else self.loss, self.past)
@@ -183,7 +189,7 @@ class Recorder:
         spent, trained = self.record.earlier
         spent, trained = spent + self.budget.spent, trained + self.budget.trained
         attrs: dict[str, Any] = {
-            "rate": self._rate_says(), "budget": math.inf if self.budget.share is None else self.budget.share,
+            "rate": self._rate_says(), "budget": math.inf if self.share is None else self.share,
             "overhead": spent / trained if trained > 0 else math.nan, "seconds_watching": spent,
             "seconds_training": trained, "seen_up_to": self.now,
             "problems": "; ".join(self.problems.values())[:LONGEST],

@@ -20,8 +20,8 @@ KERNELS: dict[str, type[FullKernelMovement] | type[TraceKernelMovement]] = {
     "full": FullKernelMovement,
     "trace": TraceKernelMovement,
 }
-POINTS = 64  # examples of the kernel
-LARGEST = {"full": 4096, "trace": 65_536}  # outputs of these examples together; of the full kernel it is a side
+POINTS = 32  # examples of the kernel
+LARGEST = {"full": 2048, "trace": 32_768}  # outputs of these examples together; of the full kernel it is a side
 
 
 def kernel_probe(
@@ -40,7 +40,7 @@ def kernel_probe(
 def kernel_kind(outputs: int, examples: int) -> str:
     """The full kernel where it is small enough, else its trace.
 
-    >>> kernel_kind(10, 64), kernel_kind(100, 64)
+    >>> kernel_kind(10, 32), kernel_kind(100, 32)
     ('full', 'trace')
     """
     return "full" if outputs * examples <= LARGEST["full"] else "trace"
