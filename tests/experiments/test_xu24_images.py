@@ -60,7 +60,7 @@ def test_the_powers_of_movement_are_those_of_many_steps(name: str) -> None:
         moved.append([du / u, dw / w])
     fitted = np.log(np.array(moved[1]) / moved[0]) / np.log(100.0)
     given = movement_exponents(v.c_gamma, v.c_u, v.c_w, v.c_eta)
-    np.testing.assert_allclose(fitted, [float(c) for c in given], atol=1e-3)
+    np.testing.assert_allclose(fitted, [float(c) for c in given], atol=1e-3)  # lower powers at κ = 1e8
 
 
 def test_images_are_inputs_of_length_one(tmp_path: Path) -> None:
