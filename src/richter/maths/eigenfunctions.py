@@ -149,13 +149,18 @@ def spectrum(gram: ArrayLike, examples: int) -> Spectrum:
         raise ParameterError(message("the features", "not all be 0", f"{p} features that are 0 on every example"))
     from scipy.linalg import eigh
 
-    values, vectors = eigh(G[np.ix_(alive, alive)] / examples, driver="evd", check_finite=False)
+    mean = (G if alive.size == p else G[np.ix_(alive, alive)]) / examples
+    # Symmetric: its transpose is it, in LAPACK's order, so that nothing is copied.
+    values, vectors = eigh(mean.T, driver="evd", check_finite=False, overwrite_a=True)
     rho = np.zeros(p)
     rho[: alive.size] = np.maximum(values[::-1], 0.0)
     floor = GRAM_FLOOR * rho[0]
     count = min(int((rho > floor).sum()), examples)
-    directions = np.zeros((p, count))
-    directions[alive] = vectors[:, ::-1][:, :count]
+    directions = vectors[:, ::-1][:, :count]
+    if alive.size < p:
+        whole = np.zeros((p, count))
+        whole[alive] = directions
+        directions = whole
     return Spectrum(rho, directions, floor)
 
 

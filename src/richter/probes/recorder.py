@@ -32,7 +32,7 @@ Logger: TypeAlias = Callable[[int, Mapping[str, float]], object]
 Rate: TypeAlias = float | Callable[[int], float] | None
 BATCH_LOSS = Variable("batch_loss", (), "loss that the training loop reported at this step", "loss")
 LOOK = 50  # steps between two readings of a loss that is on another device, which would wait for it
-CLOCKED = 0.75  # of the share is spent by the clock; caches and threads that are disturbed cost the rest
+CLOCKED = 0.7  # of the share is spent by the clock; caches and threads that are disturbed cost the rest
 
 
 class Recorder:

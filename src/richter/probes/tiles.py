@@ -13,7 +13,7 @@ from richter.probes.blocks import Gradients
 from richter.probes.contract import Kind, Piece, inner
 from richter.probes.memory import Split
 
-EDGE = 512  # rows of one tile, of examples and outputs
+EDGE = 1024  # rows of one tile, of examples and outputs
 
 
 @dataclass(frozen=True)
