@@ -13,7 +13,7 @@ from richter.probes.blocks import Gradients
 from richter.probes.contract import Kind, Piece, inner
 from richter.probes.memory import Split
 
-EDGE = 1024  # rows of one tile, of examples and outputs
+EDGE: dict[Kind, int] = {"full": 1024, "trace": 512, "diagonal": 512}  # rows of a tile: examples, or their outputs
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def _cut(
     """The products of two blocks, in tiles; of a block with itself one half of them."""
     rows, columns, outputs, outputs_2 = where
     n, m, C, D = (s.stop - s.start for s in (rows, columns, outputs, outputs_2))
-    edge = max(1, EDGE // (C if kind == "full" else 1))
+    edge = max(1, EDGE[kind] // (C if kind == "full" else 1))
     for a in _parts(n, edge):
         left = [piece[a] for piece in p]
         for b in _parts(m, edge):
