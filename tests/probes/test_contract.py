@@ -79,6 +79,28 @@ def test_kernels_of_several_tiles_and_parts_of_the_outputs(
         assert float(np.abs(found - expected).max() / np.abs(expected).max()) < 1e-12
 
 
+@pytest.mark.parametrize("kind", ["full", "trace"])
+def test_both_sides_are_found_in_the_same_way_however_many_examples_they_have(kind: Kind, seed: int) -> None:
+    """Few examples would have room for what many have not."""
+    model = torch.nn.Sequential(torch.nn.Linear(20, 30), torch.nn.ReLU(), torch.nn.Flatten(0, 1)).double()
+    model = torch.nn.Sequential(torch.nn.Unflatten(1, (4, 20)), model, torch.nn.Unflatten(0, (-1, 4)), Mean()).double()
+    x = torch.randn(40, 80).double()
+    K = by_definition(model, x)
+    expected = K if kind == "full" else np.einsum("nmcc->nm", K)
+    scale = np.abs(expected).max()
+    for memory in (2**22, 2**20, 2**18):
+        for few, many in ((slice(0, 2), slice(0, 40)), (slice(0, 40), slice(5, 6))):
+            found = ntk(model, x[few], x[many], outputs=kind, memory=memory)
+            assert float(np.abs(found - expected[few, many]).max() / scale) < 1e-12
+
+
+class Mean(torch.nn.Module):
+    """The mean over places."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean(1)
+
+
 def test_of_two_patterns_the_last_wins_and_of_two_layers_the_inner_one(seed: int) -> None:
     model, x = zoo(seed)["tied transformer"]
     each = {name: 0.5 if name.endswith("bias") else 1.0 for name, _ in model.named_parameters()}

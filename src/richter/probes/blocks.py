@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -59,13 +58,17 @@ class Gradients:
     positions: Positions
     combinations: Combinations
 
-    def written(self, budget: int) -> tuple[bool, ...]:
-        """Which groups are written out: where that is cheaper, and smaller than factors or there is room for it."""
-        C, n = self.combinations.count, len(self.x)
+    def written(self, budget: int, n: int) -> tuple[bool, ...]:
+        """Which groups are written out: where that is cheaper, and smaller than factors or there is room for it.
+
+        `n`: examples on the side that has more; both sides must be found in the same way.
+        """
+        C = self.combinations.count
         made, larger = [], {}
         room = (HELD + COMING) * budget / self._width
         for i, group in enumerate(self.plan.groups):
-            size, factors = C * math.prod(group.shape), sum(t * (a + C * b) for t, a, b in group.sizes)
+            size = C * sum(self.plan.counts[name] for name in group.parameters)
+            factors = sum(t * (a + C * b) for t, a, b in group.sizes)
             cheap = not group.factors
             if group.factors and not group.table:
                 t, a, b = max(group.sizes)
@@ -97,10 +100,11 @@ class Gradients:
                 gradients += sum(t * b for t, _, b in group.sizes)
         return Sizes(self.plan.pass_bytes, self._width * data, self._width * gradients, self._width * waiting)
 
-    def split(self, budget: int) -> Split:
-        """Blocks that fit into so many bytes."""
-        sets = 2 if self.kind == "full" else 1
-        return split(self.sizes(self.written(budget)), len(self.x), self.combinations.count, budget, sets)
+    def split(self, budget: int, n: int) -> Split:
+        """Blocks that fit into so many bytes, if the side that has more examples has n."""
+        sets, written = 2 if self.kind == "full" else 1, self.written(budget, n)
+        how = split(self.sizes(written), len(self.x), self.combinations.count, budget, sets)
+        return replace(how, written=written)
 
     def pieces(
         self, part: slice, how: Split, budget: int, only: slice | None = None
@@ -109,11 +113,10 @@ class Gradients:
 
         `only`: these outputs, where not all fit at once.
         """
-        written, C = self.written(budget), self.combinations.count
-        x = self.x[part]
+        C, x = self.combinations.count, self.x[part]
         room = lambda outputs: [
             Filling(group, out, self.plan, self.kind, len(x), outputs, how.waiting)
-            for group, out in zip(self.plan.groups, written, strict=True)
+            for group, out in zip(self.plan.groups, how.written, strict=True)
         ]
         if how.outputs >= C:
             yield slice(0, C), self._in_batches(x, room(C), how.batch, budget)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -78,6 +78,7 @@ class Split:
     batch: int
     waiting: int
     outputs: int
+    written: tuple[bool, ...] = field(default=(), repr=False)  # which groups of parameters are written out
 
 
 def split(sizes: Sizes, examples: int, outputs: int, budget: int, sets: int = 1) -> Split:

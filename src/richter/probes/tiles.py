@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -58,8 +58,13 @@ def tiles(of: Gradients, other: Gradients | None, budget: int, how: Split | None
 
 def shared_split(sides: list[Gradients], budget: int) -> Split:
     """One way to cut that fits for every side."""
-    found = [side.split(budget // len(sides)) if len(sides) > 1 else side.split(budget) for side in sides]
-    return Split(*(min(getattr(s, field.name) for s in found) for field in fields(Split)))
+    n = max(len(side.x) for side in sides)
+    first, *others = (side.split(budget // len(sides), n) for side in sides)
+    smallest = {
+        name: min(getattr(how, name) for how in (first, *others))
+        for name in ("block", "chunk", "batch", "waiting", "outputs")
+    }
+    return replace(first, **smallest)
 
 
 def at_once(of: Gradients, other: Gradients | None, budget: int) -> int:
