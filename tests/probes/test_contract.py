@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from torch import Tensor
 
 from richter.probes import ntk
 from richter.probes.contract import Factors, Kind, Term, _by_places, _by_rows, inner
+from richter.probes.memory import split
 from tests.probes.tangent_nets import by_definition, zoo
 
 ROWS, COLUMNS, PLACES, OUTPUTS = 5, 4, 3, 2
@@ -77,6 +80,29 @@ def test_kernels_of_several_tiles_and_parts_of_the_outputs(
     for memory in ("1 GiB", 9000, 3000):  # whole, a few examples, a few outputs
         found = ntk(model, x, outputs=kind, memory=memory)
         assert float(np.abs(found - expected).max() / np.abs(expected).max()) < 1e-12
+
+
+@pytest.mark.parametrize("kind", ["full", "trace", "diagonal", "sketch"])
+def test_outputs_a_few_at_a_time(kind: Any, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few δ that wait together, few examples in a pass, and of a held kernel few outputs: the same kernel."""
+    model, x = zoo(seed)["lenet5"]
+    expected = ntk(model, x, outputs=kind, seed=seed)
+    cut = lambda *given: replace(split(*given), waiting=3, batch=3)
+    monkeypatch.setattr("richter.probes.blocks.split", cut)
+    found = ntk(model, x, outputs=kind, seed=seed)
+    assert float(np.abs(found - expected).max() / np.abs(expected).max()) < 1e-12
+    if kind != "full":
+        monkeypatch.setattr(sys.modules["richter.probes.ntk"], "at_once", lambda *_: 4)
+        found = ntk(model, x, outputs=kind, seed=seed)
+        assert float(np.abs(found - expected).max() / np.abs(expected).max()) < 1e-12
+
+
+def test_rates_of_parameters_that_cannot_be_taken_apart(seed: int) -> None:
+    model, x = zoo(seed)["recurrent"]
+    each = {name: 0.25 if name.startswith("inner") else 3.0 for name, _ in model.named_parameters()}
+    expected = by_definition(model, x, rates=each)
+    found = ntk(model, x, rates={"inner": 0.25, "head": 3.0})
+    assert float(np.abs(found - expected).max() / np.abs(expected).max()) < 1e-12
 
 
 @pytest.mark.parametrize("kind", ["full", "trace"])

@@ -65,19 +65,14 @@ class Filling:
                     self._factors(place, tuple(d.shape[1:]), d)[batch, c] = d
 
     def _write(self, sites: list[Site], deltas: list[Any], batch: slice, c: int) -> None:
-        """The gradient of one output, for the parameters that are no matrix or are used more than once."""
-        low = 0
-        for k, (count, root) in enumerate(zip(self.counts, self.roots, strict=True)):
-            places = self.group.places if k == 0 else ((self.group.places[0][0], "bias"),)
-            made = None
-            for i, role in places:
-                if deltas[i] is not None:
-                    g = written_out(sites[i], deltas[i], role, batch.stop - batch.start, count)
-                    made = g if made is None else made + g
-            if made is not None:
-                room = self._room(0, (sum(self.counts),), made)
-                room[batch, c, low : low + count] = made * root if root != 1 else made
-            low += count
+        """The gradient of one output, for a parameter that is no matrix or is used more than once."""
+        (count,), (root,), made = self.counts, self.roots, None
+        for i, role in self.group.places:
+            if deltas[i] is not None:
+                g = written_out(sites[i], deltas[i], role, batch.stop - batch.start, count)
+                made = g if made is None else made + g
+        if made is not None:
+            self._room(0, (count,), made)[batch, c] = made * root if root != 1 else made
 
     def _wait(self, site: Site, delta: Any, batch: slice, c: int) -> None:
         """Products of several outputs' δ with one input at a time: few large ones are faster than many small."""
