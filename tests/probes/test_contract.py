@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from richter.probes import ntk
-from richter.probes.contract import Factors, Kind, Term, _by_places, _by_rows, inner
+from richter.probes.contract import Factors, Kind, Term, _by_places, _by_rows, _with_itself, inner
 from richter.probes.memory import split
 from tests.probes.tangent_nets import by_definition, zoo
 
@@ -60,6 +60,15 @@ def test_places_are_multiplied_in_both_orders(cost: float, seed: int, monkeypatc
     for left, right in ((p, q), (p, p), (q, p[:1])):
         expected = torch.einsum("niba,mjba->nimj", whole(left), whole(right))
         torch.testing.assert_close(_by_places(left, right, "full"), expected, rtol=1e-12, atol=1e-12)  # sums of size 10
+
+
+@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize("rows", [1, 64, 150, 300])
+def test_a_block_with_itself(rows: int, alone: bool, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On one thread and on several: one half is computed, all of it is there."""
+    monkeypatch.setattr("richter.probes.contract.alone", lambda _: alone)
+    x = torch.randn(rows, 7).double()
+    torch.testing.assert_close(_with_itself(x), x @ x.T, rtol=1e-12, atol=1e-12)  # sums of size 10
 
 
 def test_one_side_that_shares_and_one_that_does_not(seed: int) -> None:
