@@ -55,9 +55,8 @@ def test_drops_are_counted_as_they_were_made(seed: int) -> None:
         count, found, levels = _stairs(share, np.asarray(loss), modes)
         assert count == modes
         np.testing.assert_allclose(found, places, rtol=0.05)  # the grid, and neighbours
-        np.testing.assert_allclose(
-            levels, np.append(heights[::-1].cumsum()[::-1], 0.0), atol=0.02
-        )  # plateaus between feet
+        steps = np.append(heights[::-1].cumsum()[::-1], 0.0)
+        np.testing.assert_allclose(levels, steps, atol=0.02)  # plateaus between feet
     smooth = np.exp(-3 * share)
     assert _stairs(share, smooth, 2)[0] == 1 and np.isnan(_stairs(share, smooth, 2)[1]).all()
 
